@@ -1,8 +1,18 @@
 import type { Reply } from '../../emulators/emulator.ts'
 import type { Account } from '../gateway.ts'
-import type { ExecutionContext } from '../test.ts'
+import type { ExecutionContext, Test } from '../test.ts'
+import { use } from '../use.ts'
 import { beginning, costNano, type ProviderName, prompt, storyOf, wholeTokens } from './fault-replies.ts'
-import { type Answer, ask, bookedOf, type FaultModel, type FaultWorld, paidNano, upstreamSecret } from './faults.ts'
+import {
+  type Answer,
+  ask,
+  bookedOf,
+  type FaultModel,
+  type FaultWorld,
+  paidNano,
+  startFaultWorld,
+  upstreamSecret,
+} from './faults.ts'
 import { dataOf } from './gateway.ts'
 
 /** What a fault of the first provider must come to. */
@@ -39,7 +49,7 @@ export type Shape = keyof typeof shapes
 export type Case = { id: string; fault: Fault; shape: Shape; stream: boolean; forGood: boolean }
 
 /** Every fault, pinned with two providers, with one, and `auto`, whole and streamed. */
-export function casesOf(faults: readonly Fault[]): Case[] {
+function casesOf(faults: readonly Fault[]): Case[] {
   const cases: Case[] = []
   for (const [number, fault] of faults.entries()) {
     for (const stream of [false, true]) {
@@ -56,7 +66,7 @@ export function casesOf(faults: readonly Fault[]): Case[] {
 }
 
 /** The models of a case: `auto` would take the first for its quality. */
-export function modelsOf({ id, shape, fault }: Case): FaultModel[] {
+function modelsOf({ id, shape, fault }: Case): FaultModel[] {
   const first = fault.provider ?? 'p1'
   if (shape === 'one') return [{ id, providers: [first] }]
   if (shape === 'two') return [{ id, providers: [first, 'p2'] }]
@@ -120,6 +130,17 @@ function expectedOf({ fault, shape, forGood }: Case): Expected {
 function errorOf(reason: string): { status: number; code: string } {
   if (reason === 'timeout') return { status: 504, code: 'upstream_timeout' }
   return { status: 502, code: reason === 'invalid_response' ? 'upstream_invalid_response' : 'upstream_error' }
+}
+
+/** The cases of some faults, and a world of the file's own in which each has its models. */
+export function useFaults(
+  test: Test,
+  faults: readonly Fault[],
+  env: Record<string, string> = {},
+): { cases: Case[]; world: FaultWorld } {
+  const cases = casesOf(faults)
+  const start = () => startFaultWorld(cases.flatMap(modelsOf), env)
+  return { cases, world: use(test, start, (it, t) => it.close(t)) }
 }
 
 /** Starts with the status and what becomes of the fault. */

@@ -1,5 +1,5 @@
 import { events } from '../../../emulators/emulator.ts'
-import { casesOf, examine, type Fault, modelsOf, type Outcome, titleOf } from '../../../support/chat/fault-cases.ts'
+import { examine, type Fault, type Outcome, titleOf, useFaults } from '../../../support/chat/fault-cases.ts'
 import {
   beginning,
   begins,
@@ -12,9 +12,8 @@ import {
   jsonOf,
   whole,
 } from '../../../support/chat/fault-replies.ts'
-import { startFaultWorld, upstreamSecret } from '../../../support/chat/faults.ts'
+import { upstreamSecret } from '../../../support/chat/faults.ts'
 import { test } from '../../../support/test.ts'
-import { use } from '../../../support/use.ts'
 
 const page = '<!doctype html>\n\n<html><body>It works!</body></html>\n\n'
 const told = `Key ${upstreamSecret} failed at http://127.0.0.1/v1.`
@@ -110,11 +109,6 @@ const faults: Fault[] = [
   ...both,
 ]
 
-const cases = casesOf(faults)
-const world = use(
-  test,
-  () => startFaultWorld(cases.flatMap(modelsOf)),
-  (it, t) => it.close(t),
-)
+const { cases, world } = useFaults(test, faults)
 
 for (const one of cases) test(titleOf(one), t => world.inTurn(() => examine(t, world, one)))

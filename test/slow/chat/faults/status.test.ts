@@ -8,11 +8,10 @@ import {
   rateLimited,
   serverError,
 } from '../../../emulators/openai.ts'
-import { casesOf, examine, type Fault, modelsOf, type Outcome, titleOf } from '../../../support/chat/fault-cases.ts'
+import { examine, type Fault, type Outcome, titleOf, useFaults } from '../../../support/chat/fault-cases.ts'
 import { bytes } from '../../../support/chat/fault-replies.ts'
-import { startFaultWorld, upstreamSecret } from '../../../support/chat/faults.ts'
+import { upstreamSecret } from '../../../support/chat/faults.ts'
 import { test } from '../../../support/test.ts'
-import { use } from '../../../support/use.ts'
 
 /** An error whose message only the operator may read. */
 const told = `Key ${upstreamSecret} failed at http://127.0.0.1/v1.`
@@ -89,12 +88,7 @@ const faults: Fault[] = [
   },
 ]
 
-const cases = casesOf(faults)
-const world = use(
-  test,
-  () => startFaultWorld(cases.flatMap(modelsOf)),
-  (it, t) => it.close(t),
-)
+const { cases, world } = useFaults(test, faults)
 
 for (const one of cases) test(titleOf(one), t => world.inTurn(() => examine(t, world, one)))
 

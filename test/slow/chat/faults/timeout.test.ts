@@ -1,9 +1,7 @@
 import { after, events, hang } from '../../../emulators/emulator.ts'
-import { casesOf, examine, type Fault, modelsOf, type Outcome, titleOf } from '../../../support/chat/fault-cases.ts'
+import { examine, type Fault, type Outcome, titleOf, useFaults } from '../../../support/chat/fault-cases.ts'
 import { beginning, begins, begun, drip, headOnly, whole } from '../../../support/chat/fault-replies.ts'
-import { startFaultWorld } from '../../../support/chat/faults.ts'
 import { test } from '../../../support/test.ts'
-import { use } from '../../../support/use.ts'
 
 const lasting: Outcome = { is: 'lasting', reason: 'timeout', status: null }
 const broken: Outcome = { is: 'broken', reason: 'timeout', code: 'upstream_timeout', text: beginning.text }
@@ -35,12 +33,7 @@ const faults: Fault[] = [
   { title: 'an answer that takes longer than any silence may', reply: drip(50, 100), outcome: answer },
 ]
 
-const cases = casesOf(faults)
-const world = use(
-  test,
-  () => startFaultWorld(cases.flatMap(modelsOf), env),
-  (it, t) => it.close(t),
-)
+const { cases, world } = useFaults(test, faults, env)
 
 for (const one of cases) {
   test(titleOf(one), async t => {
