@@ -2,6 +2,7 @@ import { musicRequest } from '../../shared/kinds/music.ts'
 import { sfxRequest } from '../../shared/kinds/sfx.ts'
 import { soundTypes } from '../../shared/kinds/sound.ts'
 import { speechRequest } from '../../shared/kinds/speech.ts'
+import { transcriptFieldsWithoutEffect } from '../../shared/kinds/transcription.ts'
 import {
   maxSampleBytes,
   maxTranscribedBytes,
@@ -88,7 +89,7 @@ const transcriptionForm: Form = {
   },
 }
 
-const transcriptHeaders: AnswerHeaderName[] = [...generationHeaders, 'x-gateway-converted']
+const transcriptHeaders: AnswerHeaderName[] = [...generationHeaders, 'x-gateway-converted', 'x-gateway-dropped']
 
 const createTranscription = endpointWithoutKoa({
   method: 'post',
@@ -164,6 +165,7 @@ async function transcribe(
     timeouts: timeoutsOf(headers, body, services),
     stream: events,
     events,
+    dropped: transcriptFieldsWithoutEffect(body),
   }
   const report = await runMedia(services, { ...input, deliver: deliverTranscript }, client)
   Object.assign(logFields, report)

@@ -65,7 +65,9 @@ const common = {
   body: imageRequest,
   maxBodyBytes,
   headers: [timeoutHeader],
-  answers: { 200: { description: 'The images.', schema: imagesAnswer, headers: generationHeaders } },
+  answers: {
+    200: { description: 'The images.', schema: imagesAnswer, headers: [...generationHeaders, 'x-gateway-dropped'] },
+  },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
   handle: createImages,
 } as const satisfies Partial<Endpoint>

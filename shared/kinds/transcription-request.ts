@@ -69,7 +69,9 @@ export const transcriptionRequest = z
       .min(1)
       .max(2)
       .nullish()
-      .describe('What `verbose_json` has times of; default segments.'),
+      .describe(
+        'What `verbose_json` has times of; default segments. Other formats have no times: there it is named in `x-gateway-dropped`.',
+      ),
     include: z
       .array(z.literal('logprobs'))
       .max(1)

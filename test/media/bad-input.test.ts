@@ -141,11 +141,6 @@ for (const environment of ['live', 'test'] as const) {
         { status: 400, code: 'invalid_request', param: 'language' },
       ],
       [
-        { model: 'whisper-1', 'timestamp_granularities[]': 'word' },
-        { file },
-        { status: 400, code: 'unsupported_capability', param: 'timestamp_granularities' },
-      ],
-      [
         { model: 'whisper-1', stream: 'true', response_format: 'vtt' },
         { file },
         { status: 400, code: 'unsupported_capability', param: 'stream' },

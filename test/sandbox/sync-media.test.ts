@@ -223,6 +223,29 @@ test.serial('200 a transcript whose words and segments fill the sound', async t 
   }
 })
 
+// vercel/ai, `openai-transcription-model.test.ts`: once any option is set, the defaults of the others are sent as well.
+test.serial('200 with every model for the fields that the AI SDK sends with each transcription', async t => {
+  const { data } = (await (await gateway.fetch('/v1/models?type=transcription', { key: account.test })).json()) as {
+    data: { id: string }[]
+  }
+  const models = data.map(({ id }) => id)
+  for (const model of ['whisper-1', 'gpt-4o-transcribe', 'nova-3']) t.true(models.includes(model), model)
+  for (const model of models) {
+    const { data, response } = await sdk.audio.transcriptions
+      .create({
+        model,
+        file: await hello(),
+        response_format: 'json',
+        temperature: 0,
+        language: 'en',
+        timestamp_granularities: ['segment'],
+      })
+      .withResponse()
+    t.is(data.text, written, model)
+    t.is(response.headers.get('x-gateway-dropped'), 'timestamp_granularities', model)
+  }
+})
+
 test.serial('200 a transcript that tells who speaks, whole and in pieces', async t => {
   const asked = { model: 'gpt-4o-transcribe-diarize', response_format: 'diarized_json', file: await hello() } as const
   const whole = (await sdk.audio.transcriptions.create(asked)) as unknown as { segments: { speaker: string }[] }

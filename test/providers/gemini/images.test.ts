@@ -168,8 +168,8 @@ const endings: [string, Reply, string][] = [
   ['a refused prompt', blockedPrompt('PROHIBITED_CONTENT'), 'content_filter'],
   ['an image kept back for safety', finished('IMAGE_SAFETY'), 'content_filter'],
   ['an image kept back for its content', finished('IMAGE_PROHIBITED_CONTENT', 'No.'), 'content_filter'],
-  ['no image', finished('NO_IMAGE'), 'invalid_response'],
-  ['words alone', finished('STOP', 'I would rather not.'), 'invalid_response'],
+  ['no image', finished('NO_IMAGE'), 'content_filter'],
+  ['words alone', finished('STOP', 'I would rather not.'), 'content_filter'],
   ['a draft alone', drawn([{ thought: true, inlineData: { mimeType: 'image/png', data } }]), 'invalid_response'],
   ['a blank answer', json(200, {}), 'invalid_response'],
   ['no JSON', json(200, 'hello'), 'invalid_response'],
@@ -268,3 +268,46 @@ test.serial('400 and free: a size Gemini does not draw, and a prompt it refuses'
   })
   t.is(await chargedNano(world(), account), 0)
 })
+
+// Answers of `gemini-3.1-flash-image` and its predecessors, as clients recorded them.
+const withoutImage: [what: string, candidate: object, said: string][] = [
+  [
+    'IMAGE_OTHER with Google’s sentence',
+    {
+      content: {},
+      finishReason: 'IMAGE_OTHER',
+      finishMessage: 'Unable to show the generated image. Try rephrasing the prompt.',
+    },
+    'Unable to show the generated image. Try rephrasing the prompt.',
+  ],
+  ['NO_IMAGE', { content: {}, finishReason: 'NO_IMAGE' }, 'NO_IMAGE.'],
+  [
+    'IMAGE_PROHIBITED_CONTENT with Google’s sentence',
+    { content: {}, finishReason: 'IMAGE_PROHIBITED_CONTENT', finishMessage: 'The prompt is not allowed.' },
+    'The prompt is not allowed.',
+  ],
+  [
+    'text alone',
+    { content: { role: 'model', parts: [{ text: 'I do not draw real people.' }] }, finishReason: 'STOP' },
+    'I do not draw real people.',
+  ],
+]
+for (const [what, candidate, said] of withoutImage)
+  test.serial(
+    `400 with the model’s reason, at once, again and again, for an answer without an image: ${what}`,
+    async t => {
+      const account = await gateway.account()
+      // A circuit would open at three failures.
+      for (let round = 1; round <= 4; round++) {
+        emulator.next(json(200, { candidates: [{ index: 0, ...candidate }], usageMetadata: { promptTokenCount: 8 } }))
+        const answer = await gateway.fetch('/v1/images', {
+          key: account.live,
+          body: { model: flash, prompt: 'A heron' },
+        })
+        t.is(answer.status, 400)
+        t.like(await answer.json(), { error: { code: 'invalid_request', message: `Gemini drew nothing: ${said}` } })
+        t.is(emulator.requests.length, round)
+      }
+      t.is(await chargedNano(world(), account), 0)
+    },
+  )

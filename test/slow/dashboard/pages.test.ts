@@ -2,7 +2,6 @@
 import { statSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { AxeBuilder } from '@axe-core/playwright'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { builtPages } from '../../../api/dashboard/middleware.ts'
 import type { IncidentsPage } from '../../../api/dashboard/wire/operator-home.ts'
@@ -10,7 +9,8 @@ import { groupIncidents } from '../../../shared/alerts/incident-groups.ts'
 import { reconcileIncidents } from '../../../shared/alerts/incidents.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { fill } from '../../support/dashboard/fixtures.ts'
-import { rulesOfColors, startBrowser } from '../../support/io/chromium.ts'
+import { findBarriers, rulesOfColors } from '../../support/io/barriers.ts'
+import { startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -178,13 +178,6 @@ async function everyPage(
   }
 }
 
-/** Accessibility faults of a page, of any impact. */
-async function barriers(scan: AxeBuilder): Promise<string[]> {
-  // All on the page itself: what axe opens besides costs as much as a page of ours.
-  const { violations } = await scan.setLegacyMode().analyze()
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
-}
-
 test.serial('a first visit leaves nothing in the console', async t => {
   const context = await window(false)
   const page = await context.newPage()
@@ -237,8 +230,7 @@ test.serial('no page has a barrier', async t => {
   t.timeout(maxVisitsMs)
   await everyPage({ colorScheme: 'light' }, async (page, path) => {
     // The target size of 2.2 is not among the rules that axe uses by default.
-    const scan = new AxeBuilder({ page }).options({ rules: { 'target-size': { enabled: true } } })
-    t.deepEqual(await barriers(scan), [], path)
+    t.deepEqual(await findBarriers(page, { further: ['target-size'] }), [], path)
   })
 })
 
@@ -250,15 +242,13 @@ test.serial('an open drawer or dialog adds no landmark to the page', async t => 
   for (const path of [`/requests?open=${id}`, '/keys?key=new', '/keys?key=connect']) {
     await visit(page, `/${organisationId}${path}`)
     await page.getByRole('dialog').waitFor()
-    const scan = new AxeBuilder({ page }).withRules([
-      ...['landmark-no-duplicate-banner', 'landmark-banner-is-top-level', 'landmark-one-main', 'landmark-unique'],
-    ])
-    const { violations } = await scan.setLegacyMode().analyze()
-    t.deepEqual(
-      violations.map(({ id }) => id),
-      [],
-      path,
-    )
+    const rules = [
+      'landmark-no-duplicate-banner',
+      'landmark-banner-is-top-level',
+      'landmark-one-main',
+      'landmark-unique',
+    ]
+    t.deepEqual(await findBarriers(page, { rules }), [], path)
   }
   await context.close()
 })
@@ -283,8 +273,7 @@ test.serial(
       const excess = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
       t.is(excess, 0, `${path} is too wide`)
       // What a colour scheme can change; the rest is the same in both.
-      const scan = new AxeBuilder({ page }).withRules(rulesOfColors)
-      t.deepEqual(await barriers(scan), [], path)
+      t.deepEqual(await findBarriers(page, { rules: rulesOfColors }), [], path)
     }
     await everyPage({ colorScheme: 'dark', viewport: { width: 360, height: 740 } }, look, watch)
     t.deepEqual(problems, [])

@@ -1,11 +1,11 @@
 // The dashboard by keyboard, on a phone, over a bad connection: where the focus is, how long lists are, what moves, what is asked for.
-import { AxeBuilder } from '@axe-core/playwright'
 import pg from 'pg'
 import type { Browser, Page } from 'playwright-core'
 import { fillMonth } from '../../../bench/lib/month.ts'
 import { password, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
-import { rulesOfColors, showInColors, startBrowser } from '../../support/io/chromium.ts'
+import { findBarriers, rulesOfColors } from '../../support/io/barriers.ts'
+import { showInColors, startBrowser } from '../../support/io/chromium.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway, useStores } from '../../support/use.ts'
 
@@ -264,11 +264,6 @@ for (const [name, viewport] of [
     t.deepEqual(moved, [])
   })
 
-async function findBarriers(scan: AxeBuilder): Promise<string[]> {
-  const { violations } = await scan.setLegacyMode().analyze()
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`)
-}
-
 test.serial('pages with an outage, many requests and open parts have no barrier, light or dark', async t => {
   t.timeout(240_000)
   for (const viewport of [desktop, phone])
@@ -289,10 +284,9 @@ test.serial('pages with an outage, many requests and open parts have no barrier,
       // Each is called otherwise once it is pressed.
       const closed = page.getByRole('button', { name: /^Show as table/ })
       for (let left = await closed.count(); left > 0; left--) await closed.first().click()
-      t.deepEqual(await findBarriers(new AxeBuilder({ page })), [], path)
+      t.deepEqual(await findBarriers(page), [], path)
       await showInColors(page, 'dark')
-      const ofColors = new AxeBuilder({ page }).withRules(rulesOfColors)
-      t.deepEqual(await findBarriers(ofColors), [], `${path}, dark`)
+      t.deepEqual(await findBarriers(page, { rules: rulesOfColors }), [], `${path}, dark`)
       await page.context().close()
     }
 })

@@ -1,9 +1,9 @@
-import { AxeBuilder } from '@axe-core/playwright'
 import type { Page } from 'playwright-core'
 import { newId } from '../../../shared/base/ids.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
+import { findBarriers } from '../../support/io/barriers.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
@@ -30,11 +30,6 @@ async function openPage(t: { teardown(run: () => unknown): void; fail(message: s
 }
 
 const addressOf = (path: string) => `${gateway.url}/dashboard/${owner.organisationId}/${path}`
-
-async function violationsOf(page: Page) {
-  const { violations } = await new AxeBuilder({ page }).analyze()
-  return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])
-}
 
 test.serial('an admin logs a key’s requests, views one, replays it and opens it in the playground', async t => {
   const page = await openPage(t)
@@ -64,7 +59,7 @@ test.serial('an admin logs a key’s requests, views one, replays it and opens i
   await page.getByRole('button', { name: 'Show input and output' }).click()
   const section = page.getByRole('region', { name: 'Input and output' })
   await section.getByText('Tell me about herons').waitFor()
-  t.deepEqual(await violationsOf(page), [])
+  t.deepEqual(await findBarriers(page), [])
   await page.getByRole('button', { name: 'Replay' }).click()
   await page.getByRole('dialog').getByText('this is free').waitFor()
   await page.getByRole('button', { name: 'Send again' }).click()
@@ -101,7 +96,7 @@ test.serial('models answer one prompt side by side', async t => {
     await column.getByRole('link', { name: 'view in request log' }).waitFor()
   }
   await page.getByRole('link', { name: 'Why this model' }).waitFor()
-  t.deepEqual(await violationsOf(page), [])
+  t.deepEqual(await findBarriers(page), [])
 })
 
 test.serial('answers are Markdown without HTML, pictures and scripts, or plain text', async t => {
@@ -126,7 +121,7 @@ test.serial('answers are Markdown without HTML, pictures and scripts, or plain t
   t.is(await column.locator('#raw, img, script').count(), 0)
   t.is(await column.locator('a[href^="javascript"]').count(), 0)
   t.is(await column.getByRole('link', { name: 'picture' }).getAttribute('rel'), 'noopener noreferrer')
-  t.deepEqual(await violationsOf(page), [])
+  t.deepEqual(await findBarriers(page), [])
   await column.getByRole('button', { name: 'Plain text' }).click()
   await column.getByText('**grey** herons').waitFor()
   t.deepEqual(elsewhere, [])
@@ -154,7 +149,7 @@ test.serial('the list of requests is filtered, sorted, followed live, and rememb
   const active = page.getByRole('group', { name: 'Active filters' })
   await active.getByRole('button', { name: 'Remove the filter End user' }).click()
   await page.getByText(/^Showing 50 of \d{3} requests$/).waitFor()
-  t.deepEqual(await violationsOf(page), [])
+  t.deepEqual(await findBarriers(page), [])
   await active.getByRole('button', { name: 'Clear filters' }).click()
   await active.waitFor({ state: 'detached' })
   await page.getByRole('button', { name: 'Show more' }).click()

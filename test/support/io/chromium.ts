@@ -24,9 +24,6 @@ const flags = [
   '--disable-sync',
 ]
 
-/** The rules of axe whose findings depend on the colours of a page. */
-export const rulesOfColors = ['color-contrast', 'link-in-text-block']
-
 /**
  * Starts a headless Chromium: the one installed, else Debian's, downloaded once into the repository's `.data`. To be closed
  * by the test that started it; it also ends with the test's process. Throws an Error where there is neither.

@@ -36,6 +36,9 @@ const unusable = new Set([
   'MALFORMED_RESPONSE',
 ])
 
+/** Finish reasons of an answer in which a picture was expected (pollinations#4241, gemimg#5, lobehub#9018). */
+const withoutImage = new Set(['NO_IMAGE', 'IMAGE_OTHER'])
+
 /** Converts a complete `generateContent` response to a chat completion. Throws a ProviderError `invalid_response`. */
 export function chatAnswer(json: unknown, call: Call<'chat'>): ChatCompletion {
   const generated = readGenerated(json)
@@ -123,7 +126,7 @@ export function piecesOf(parts: AnswerPart[] = []): Pieces {
  */
 export function finishReason(reason: string, output: { produced: boolean; called: boolean }): FinishReason {
   if (reason === 'MAX_TOKENS' || reason === 'CONTINUATION') return 'length'
-  if (filtered.has(reason)) return 'content_filter'
+  if (filtered.has(reason) || (withoutImage.has(reason) && !output.produced)) return 'content_filter'
   if (reason !== 'STOP' && !output.produced) {
     if (unusable.has(reason)) {
       const message = `The model wrote something that cannot be used (${reason}).`

@@ -4,14 +4,15 @@ import { chooseOption, listOf, unsupported } from '../../../kinds/media.ts'
 import type { Source, SyncAdapter, SyncCall } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
-import { finishReason, isBlocked, usageOf } from './answer.ts'
-import { type AnswerPart, type Generated, readGenerated } from './wire.ts'
+import { finishReason, isBlocked, piecesOf, usageOf } from './answer.ts'
+import { type AnswerPart, type Candidate, type Generated, readGenerated } from './wire.ts'
 
 const firstByteMs = 180_000
 const maxBytes = 64 * 1024 * 1024
 /** A request holds at most 100 MB (blog.google, “Increased file size limits”): this many image bytes in base64. */
 const maxInlineBytes = 72_000_000
 const maxSeed = 2 ** 31 - 1
+const maxSaidCharacters = 1_000
 const takenTypes = new Set(['image/png', 'image/jpeg', 'image/webp', 'image/heic', 'image/heif'])
 
 /** The shorter side of each tier's square. */
@@ -109,10 +110,23 @@ function imagesOf(generated: Generated): ImageOutput {
     const images = output.map(bytes => ({ bytes, revisedPrompt: null }))
     return { images, usage: imageUsage(usageOf(generated.usageMetadata)) }
   }
-  const reason = candidate?.finishReason
-  if (reason !== undefined && finishReason(reason, { produced: false, called: false }) === 'content_filter')
-    throw new ProviderError('content_filter', `Gemini drew nothing: ${reason}.`)
+  if (candidate) refuseWithout(candidate)
   throw new ProviderError('invalid_response', 'Gemini answered without an image.')
+}
+
+/**
+ * Throws for a complete answer without an image, which is the model's answer to this prompt: another region, or a second
+ * request, gives no image either. Google says why in `finishMessage`, the model in its text.
+ */
+function refuseWithout({ content, finishReason: reason, finishMessage }: Candidate): void {
+  if (reason === undefined) return
+  const said = finishMessage || piecesOf(content?.parts).text
+  const isFiltered = finishReason(reason, { produced: false, called: false }) === 'content_filter'
+  if (isFiltered || (reason === 'STOP' && said))
+    throw new ProviderError(
+      'content_filter',
+      `Gemini drew nothing: ${said.slice(0, maxSaidCharacters) || `${reason}.`}`,
+    )
 }
 
 /** An image in the thoughts is a draft. */

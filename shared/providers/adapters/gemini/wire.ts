@@ -26,8 +26,11 @@ const candidate = z.object({
   index: z.int().min(0).optional(),
   content: z.object({ parts: z.array(part).optional() }).optional(),
   finishReason: z.string().optional(),
+  /** Why, in words for the person who asked. */
+  finishMessage: z.string().optional(),
   logprobsResult: logprobsResult.optional(),
 })
+export type Candidate = z.infer<typeof candidate>
 
 /** What is no number makes the usage unusable, so that the gateway counts; the answer itself stands. */
 const count = z.number().optional().catch(Number.NaN)
