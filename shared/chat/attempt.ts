@@ -178,6 +178,7 @@ class WholeAnswer extends AnswerReceiver {
   /** The chunks received for each request. */
   readonly #bodies: Buffer[][]
   #bytes = 0
+  #timer: NodeJS.Timeout | undefined
 
   constructor(attempt: Attempt<DirectKind>, handlers: AnswerHandlers) {
     super(attempt)
@@ -186,9 +187,22 @@ class WholeAnswer extends AnswerReceiver {
   }
 
   start(): void {
-    const { client, readOnMs } = this.attempt
+    const { client, readOnMs, route } = this.attempt
     client.collect(0)
+    // Some servers send the head of an answer at once.
+    if (route.callerWithinMs !== undefined) this.#timer = setTimeout(() => this.#timeOut(), route.callerWithinMs)
     this.send(true, () => readOnMs)
+  }
+
+  #timeOut(): void {
+    this.finish()
+    this.#handlers.reject(new ProviderError('timeout', 'the provider gave no answer in time'))
+    this.abort()
+  }
+
+  protected override finish(): void {
+    clearTimeout(this.#timer)
+    super.finish()
   }
 
   override onHead(status: number, headers: ResponseHeaders): void {

@@ -138,20 +138,33 @@ function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>, check: 
   const { format, body, answer, lostImages } = finished
   const choices = (answer.choices ?? []) as AnswerChoice[]
   const finishReason = choices[0]?.finish_reason ?? null
-  const reported = check(answer.usage as Usage | undefined)
+  const stated = check(answer.usage as Usage | undefined)
   // The usual case: none of what the provider states was lost, so that the answer need not be looked through.
-  if (reported?.completion_tokens && lostImages === 0 && !reported.completion_tokens_details?.audio_tokens)
-    return { usage: reported, produced: true, finishReason }
+  const isWhole = stated !== null && stated.prompt_tokens > 0 && stated.completion_tokens > 0
+  if (isWhole && lostImages === 0 && !stated.completion_tokens_details?.audio_tokens)
+    return { usage: stated, produced: true, finishReason }
   const delivered = deliveredByAnswer(choices, lostImages)
   const outcomeOf = (usage: Usage) => ({
     usage,
     produced: usage.completion_tokens > 0 || hasContent(delivered),
     finishReason,
   })
+  // What was delivered is not nothing, whatever is stated.
+  const reported = stated?.completion_tokens === 0 && hasContent(delivered) ? null : stated
   if (!reported) return countUsage(format.countPrompt(body), delivered).then(outcomeOf)
-  return includesLostMedia(reported, delivered)
-    ? subtractLostMedia(reported, delivered).then(outcomeOf)
-    : outcomeOf(reported)
+  if (includesLostMedia(reported, delivered)) return subtractLostMedia(reported, delivered).then(outcomeOf)
+  const needsPrompt = reported.prompt_tokens === 0 && reported.completion_tokens > 0
+  return needsPrompt ? withCountedPrompt(reported, format, body).then(outcomeOf) : outcomeOf(reported)
+}
+
+/** A usage with our count of the prompt. No prompt is empty, but some servers state only those tokens that they had not cached. */
+async function withCountedPrompt<K extends DirectKind>(
+  stated: Usage,
+  { countPrompt }: BilledFormat<K>,
+  body: DirectKinds[K]['request'],
+): Promise<Usage> {
+  const { prompt_tokens } = await countPrompt(body)
+  return { ...stated, prompt_tokens, total_tokens: prompt_tokens + stated.completion_tokens, estimated: true }
 }
 
 async function embeddingOutcome<K extends DirectKind>(
@@ -160,7 +173,9 @@ async function embeddingOutcome<K extends DirectKind>(
 ): Promise<Outcome> {
   const stated = answer.usage as { prompt_tokens: number; total_tokens: number } | undefined
   const reported = check(stated && { completion_tokens: 0, ...stated })
-  const usage = reported ?? (await countUsage(format.countPrompt(body), deliveredByAnswer([], 0)))
+  const usage =
+    (reported?.prompt_tokens ? reported : null) ??
+    (await countUsage(format.countPrompt(body), deliveredByAnswer([], 0)))
   return { usage, produced: true, finishReason: null }
 }
 
@@ -176,8 +191,10 @@ async function streamOutcome<K extends DirectKind>(
   const counts = !broken && delivered.lostImages === 0 && (reported?.completion_tokens ?? 0) > 0
   const produced = counts || hasContent(delivered)
   const promptFirst = format.countsPromptFirst ? check(relay.reported) : null
-  const usage =
+  const counted =
     reported ?? (produced ? withPrompt(await countUsage(format.countPrompt(body), delivered), promptFirst) : zero)
+  const needsPrompt = counted.prompt_tokens === 0 && counted.completion_tokens > 0
+  const usage = needsPrompt ? await withCountedPrompt(counted, format, body) : counted
   return { usage, produced, finishReason: relay.finishReason }
 }
 

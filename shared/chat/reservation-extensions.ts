@@ -2,33 +2,15 @@ import { GatewayError } from '../base/errors.ts'
 import { elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
 import type { RunServices } from '../engine/base-run.ts'
+import { extendReservation } from '../engine/cut-calls.ts'
 import type { Bill } from '../engine/report.ts'
 import { storeUnavailable } from '../io/outage.ts'
-import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { maxPicoPerOutputToken, mayExtendPrompt, reasoningExtensionTokens } from '../routing/pricing.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import type { DeliveredOutput } from './delivered-output.ts'
 import type { ChatRunInput } from './run-input.ts'
-
-/**
- * Reserves `nano` in addition to the reservation of a running request of this month, under a separate id. Throws 401,
- * 402, 403, 503.
- */
-function extendReservation(
-  services: Pick<RunServices, 'policies' | 'admission'>,
-  key: ResolvedKey,
-  id: string,
-  nano: number,
-  month: string,
-): Promise<Reservation> {
-  // The policy was read when the request started.
-  key.forget()
-  return services.policies.decide(key, (policy, readToken) =>
-    services.admission.extend(policy, readToken, id, nano, month),
-  )
-}
 
 /** Output is reserved in increments of this many tokens while a stream runs. */
 const outputExtensionTokens = 4_096

@@ -11,6 +11,7 @@ import {
   type RunServices,
   timingOf,
 } from '../engine/base-run.ts'
+import { isCutByCaller } from '../engine/cut-calls.ts'
 import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { type Bill, failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
@@ -132,7 +133,7 @@ class Run<K extends DirectKind> extends BaseRun {
       const { decision, reservation } = admitted
       try {
         const bill = await this.#serve(admitted)
-        return this.settle(reservation, decision, bill)
+        return this.settle(reservation, decision, this.cuts?.addTo(bill) ?? bill)
       } catch (error) {
         const eventOf = (failure: GatewayError, target: Target) =>
           this.#format.failureEvent(this.#streamInfo(target), failure)
@@ -223,14 +224,14 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Makes one call to a provider: translates the request, sends it, answers the client. `refused`: its reasoning state was. */
   async #call(monitor: CallMonitor, admitted: Admitted, heartbeat: Heartbeat | null, refused = false): Promise<Bill> {
     const { services, policy } = this
-    const { reservation } = admitted
     const { target, credential } = monitor.route
+    await this.cuts?.reserve()
     this.monitor = monitor
     this.sent.upstreamModel = null
-    const prepared = await this.#prepare(monitor.route, reservation, refused)
+    const prepared = await this.#prepare(monitor.route, admitted.reservation, refused)
     this.#sentMs = null
     this.#billing.statedTier = undefined
-    if (policy.environment === 'live') this.#openExtensions(target, reservation)
+    if (policy.environment === 'live') this.#openExtensions(target, admitted.reservation)
     const attempt: RunAttempt<K> = {
       ...admitted,
       monitor,
@@ -339,11 +340,13 @@ class Run<K extends DirectKind> extends BaseRun {
     const providerAnswer = { adapter, call, json: received.json, id: this.id }
     const { billed: uncovered, shown, upstreamModel } = await this.#format.billAnswer(providerAnswer, this.#billing)
     const billed = await this.#cover(uncovered)
+    const costNano = billed.costNano + (this.cuts?.costNano ?? 0)
+    if (this.cuts) uncovered.shownUsage.cost = costNano / 1e9
     this.sent.upstreamModel = upstreamModel
     if (decision.reason) billed.unusableCalls = hasUnusableCalls(billed, shown)
     const formatted = asksForFormat(this.#input.features) ? await this.#enforceFormat(shown, billed) : shown
     const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
-    headers['x-gateway-cost-usd'] = formatUsd(billed.costNano)
+    headers['x-gateway-cost-usd'] = formatUsd(costNano)
     const { storage, leading, present = (response: object) => response } = this.#input
     const isStored = storage && (!this.client.gone || this.client.defer)
     const whole = leading ? withLeadingItem(formatted as ResponsesObject, leading) : (formatted as ResponsesObject)
@@ -367,9 +370,8 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** Answers with a stream. */
   async #stream(attempt: RunAttempt<K>, heartbeat: Heartbeat): Promise<Bill> {
-    const { call, adapter, monitor, decision, reservation } = attempt
-    const { target } = call
-    const { body } = this.#input
+    const { adapter, monitor, decision, reservation } = attempt
+    const { target, body } = attempt.call
     const format = this.#format
     const relay = format.createRelay(attempt, this.#streamInfo(target))
     const open = () => this.openStream(target, decision, reservation, relay.upstreamModel)
@@ -389,7 +391,7 @@ class Run<K extends DirectKind> extends BaseRun {
     }
     if (error) return { ...billed, ...(await this.#endBroken(monitor, relay, withoutSecret(error, monitor.route))) }
     open()
-    const ending = { usage: billed.shownUsage, provider: target.provider.name }
+    const ending = { usage: (this.cuts?.addTo(billed) ?? billed).shownUsage, provider: target.provider.name }
     await writeEnding(this.client, relay, ending, this.#input.storage)
     return billed
   }
@@ -414,9 +416,11 @@ class Run<K extends DirectKind> extends BaseRun {
     return { ...(await this.#estimate(attempt, relay)), ...clientLeft }
   }
 
-  /** Records the usage of a call that the gateway stopped; returns its error. */
+  /** Records the usage of a call that was ended on behalf of its caller; returns its error. */
   async #recordStopped(attempt: RunAttempt<K>, error: unknown, relay: AnswerRelay | null): Promise<unknown> {
     if (isStopped(attempt, error)) this.#stopped = await this.#estimate(attempt, relay)
+    else if (isCutByCaller(attempt.monitor, error))
+      this.recordCut(error, await this.#estimate(attempt, relay), this.#input.key, attempt.reservation)
     return error
   }
 
@@ -440,8 +444,7 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   protected override toPublicError(error: unknown, brokenRoute?: Route): GatewayError {
-    const { catalog } = this.services
-    const request = { ...this.#input, format: this.#format, failed: this.failedAttempts, catalog }
-    return restateFailure(super.toPublicError(error, brokenRoute), request)
+    const known = { format: this.#format, failed: this.failedAttempts, catalog: this.services.catalog }
+    return restateFailure(super.toPublicError(error, brokenRoute), { ...this.#input, ...known })
   }
 }

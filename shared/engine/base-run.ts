@@ -18,7 +18,8 @@ import type { AdmissionGate, Reservation } from '../wallet/admission.ts'
 import type { BillingContext, MaxCost } from '../wallet/reservation.ts'
 import type { Pause } from '../wallet/routing-record.ts'
 import type { UsageEvent, UsageSignals } from '../wallet/usage-event.ts'
-import { timeoutReached } from './caller-timeouts.ts'
+import { timeoutParam, timeoutReached } from './caller-timeouts.ts'
+import { CutCalls, isCutByCaller } from './cut-calls.ts'
 import type { EngineServices } from './engine-services.ts'
 import {
   type CallTiming,
@@ -85,6 +86,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected sent: SentCall = { ...sentAsRequested }
   /** Aborts the run with a GatewayError while its client is still connected. */
   protected readonly abortController = new AbortController()
+  /** Calls that its caller's own first-token timeout ended; null = none. */
+  protected cuts: CutCalls | null = null
   /** The content type of a stream that has no server-sent events. */
   protected streamType: string | null = null
   #opened = false
@@ -138,12 +141,14 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
 
   /** Converts an error to its public form. `brokenRoute`: the route of a response that failed after it had started. */
   protected toPublicError(error: unknown, brokenRoute?: Route): GatewayError {
-    if (error instanceof ProviderError)
-      return failureOf(
+    if (error instanceof ProviderError) {
+      const failure = failureOf(
         brokenRoute ? [...this.failedAttempts, { target: brokenRoute.target, error }] : this.failedAttempts,
         error,
         brokenRoute !== undefined,
       )
+      return this.cuts?.endedWith(error) ? failure.withParam(timeoutParam) : failure
+    }
     if (error instanceof GatewayError) return error
     if (isOutage(error)) return storeUnavailable(error)
     this.services.log.error({ err: error }, 'run failed')
@@ -201,9 +206,10 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     eventOf: (failure: GatewayError, target: Target) => string,
     outcome: RunOutcome = { ...noOutcome, ...clientLeft },
   ): Report {
-    if (error instanceof ClientGone) return this.settle(reservation, plan, outcome)
+    const charged = this.cuts?.addTo(outcome) ?? outcome
+    if (error instanceof ClientGone) return this.settle(reservation, plan, charged)
     const failure = this.toPublicError(error)
-    const report = this.settle(reservation, plan, { ...outcome, ...failureOutcome(failure) })
+    const report = this.settle(reservation, plan, { ...charged, ...failureOutcome(failure) })
     const target = outcome.target ?? this.failedAttempts.at(-1)?.target ?? plan.targets[0]!
     if (!this.#opened) {
       const attempts = this.failedAttempts.length + (outcome.target ? 1 : 0)
@@ -215,8 +221,15 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     return report
   }
 
+  /** Records the estimated outcome of a call that the caller's own first-token timeout ended. */
+  protected recordCut(error: unknown, outcome: RunOutcome, key: ResolvedKey, reservation: Reservation): void {
+    this.cuts ??= new CutCalls(this.services, key, reservation)
+    this.cuts.add(error, outcome)
+  }
+
   /** Settles the reservation with the outcome of the run. */
   protected settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {
+    if (this.cuts) reservation.extraNano = (reservation.extraNano ?? 0) + this.cuts.reservedNano
     const { mode, targets } = plan
     const target = outcome.target ?? this.failedAttempts.at(-1)?.target ?? null
     const { kind, requestId, stream, body, session = null, labels = null } = this.#info
@@ -258,6 +271,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     if (this.client.trace) recordRun(this.client.trace, event, outcome.target !== null)
     if (this.client.defer) this.client.defer(this.#settlementOf(reservation, costNano, tokens, event))
     else this.services.admission.settle(reservation, costNano, tokens, event)
+    this.cuts?.release(extra => this.release(extra))
     return reportOf(run, outcome)
   }
 
@@ -385,7 +399,8 @@ export class CallMonitor {
   end(error: unknown = null): void {
     const { metrics } = this.#services
     const { target, credential } = this.route
-    if (error) this.#outcome = error instanceof ProviderError ? error.reason : 'cancelled'
+    const isFailure = error instanceof ProviderError && !isCutByCaller(this, error)
+    if (error) this.#outcome = isFailure ? error.reason : 'cancelled'
     this.#span?.end(this.#outcome === 'ok' ? null : this.#outcome)
     // An organisation's own key that is refused says nothing about the provider.
     if (!metrics || !credential || (target.own && isKeyFault(this.#outcome))) return

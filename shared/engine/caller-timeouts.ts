@@ -39,7 +39,8 @@ export function readTimeouts(sent: string | undefined, body: object, maxMs: numb
   return { ...(totalMs !== undefined && { totalMs }), ...(firstTokenMs !== undefined && { firstTokenMs }) }
 }
 
-const timeoutParam = 'provider.timeout_ms'
+/** The field of a caller's own timeouts. */
+export const timeoutParam = 'provider.timeout_ms'
 
 /** The error of a request that has reached its own timeout. */
 export function timeoutReached(totalMs: number): GatewayError {

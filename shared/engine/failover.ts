@@ -10,6 +10,7 @@ import { noTargetNowError } from '../routing/no-target-errors.ts'
 import type { StickyTarget } from '../routing/router.ts'
 import type { Pause } from '../wallet/routing-record.ts'
 import { CallMonitor, type RunServices, timingOf } from './base-run.ts'
+import { isCutByCaller } from './cut-calls.ts'
 import { ClientGone, type FailedAttempt, isKeyFault } from './failures.ts'
 import type { ClientPresence } from './response-writer.ts'
 
@@ -112,8 +113,9 @@ export async function failover<T>(
         plan.keepOnly(other => hasLargerContext(other, target))
         continue
       }
-      // Overload caused by delayed work, or of the cheap tier, does not count against the provider's health for other requests.
-      if (isBusy) monitor.recordAbandonment()
+      // Overload caused by delayed work, or of the cheap tier, does not count against the provider's health for other
+      // requests, and the impatience of one caller does not either.
+      if (isBusy || isCutByCaller(monitor, error)) monitor.recordAbandonment()
       else monitor.recordFailure(error)
       plan.recordFailure(target, error, isKeyFault(error.reason) && !route.alone, passedMs())
     }
@@ -179,10 +181,11 @@ function routeTo(
   const hasAlternative = !bulk && untried.some(other => upstreams.figures(other).cooldownMs === 0)
   const maxSilenceMs = (hasAlternative && options.maxSilenceMs?.(target)) || Number.POSITIVE_INFINITY
   const tokenWithinMs = Math.min(maxSilenceMs, maxFirstTokenMs)
+  const callerWithinMs = maxFirstTokenMs < maxSilenceMs ? maxFirstTokenMs : undefined
   const withinMs = Math.min(remainingMs, tokenWithinMs)
   const isSticky = sticky?.provider === target.provider.name
   const { credential, alone } = upstreams.credential(target, isSticky ? sticky.credentialId : null)
-  return { target, credential, alone, withinMs, tokenWithinMs }
+  return { target, credential, alone, withinMs, tokenWithinMs, callerWithinMs }
 }
 
 /** A wait that follows another one before the same call. */

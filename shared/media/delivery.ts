@@ -50,7 +50,11 @@ export async function waitForDrain<K extends SyncKind>({ client, gone }: Deliver
 /** No image, sound or transcript has more tokens. */
 const maxMediaTokens = 2_000_000
 
-/** The tokens that a provider states for one answer; null when that cannot be true, so that they are estimated. */
+/**
+ * The tokens that a provider states for one answer that it gave; null when that cannot be true, as no output at all cannot, so
+ * that they are estimated.
+ */
 export function statedTokens(usage: Usage | null): Usage | null {
-  return usage && plausibleUsage(usage, { prompt: maxMediaTokens, completion: maxMediaTokens })
+  if (!usage || usage.completion_tokens === 0) return null
+  return plausibleUsage(usage, { prompt: maxMediaTokens, completion: maxMediaTokens })
 }

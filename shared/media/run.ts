@@ -21,7 +21,7 @@ import { priceNano, type Quantity, type SyncKindRow } from '../kinds/sync-kind.t
 import type { Platform } from '../platform.ts'
 import type { Source, Target } from '../providers/contract.ts'
 import { trackConnection } from '../providers/open-connection.ts'
-import type { ProviderError } from '../providers/provider-error.ts'
+import { ProviderError } from '../providers/provider-error.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
 import { marginAt } from '../routing/pricing.ts'
 import { missesThreshold, type Preferences, placeOf, preferencesOf } from '../routing/provider-preferences.ts'
@@ -190,7 +190,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
       const outcome = await this.abortOnRestart(() =>
         this.withinTimeout(timeouts?.totalMs, () => failover(services, options, attempt)),
       )
-      return this.settle(reservation, plan, outcome)
+      return this.settle(reservation, plan, this.cuts?.addTo(outcome) ?? outcome)
     } catch (error) {
       return this.settleFailure(error, plan, reservation, failedEvent, this.#stopped)
     } finally {
@@ -206,7 +206,8 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     heartbeat: Heartbeat,
   ): Promise<RunOutcome> {
     const { client, services } = this
-    const { target } = monitor.route
+    const { target, callerWithinMs } = monitor.route
+    await this.cuts?.reserve()
     this.monitor = monitor
     this.sent.converted = null
     // Ends the call: its client has disconnected, or the run was stopped.
@@ -216,6 +217,12 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     const { signal: stopped } = this.abortController
     const stop = () => ended.abort(stopped.reason)
     stopped.addEventListener('abort', stop, { once: true })
+    let isCut = false
+    const cut = () => {
+      isCut = true
+      ended.abort()
+    }
+    const cutTimer = callerWithinMs === undefined ? undefined : setTimeout(cut, callerWithinMs)
     let isSent = false
     const work = this.#work(monitor, references, ended.signal, () => {
       isSent = true
@@ -236,11 +243,15 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
       costNano: quantity => this.#costNano(target, quantity),
       headers: costNano => ({
         ...this.headers(target, plan, reservation, this.failedAttempts.length + 1),
-        ...(costNano !== null && { 'x-gateway-cost-usd': formatUsd(costNano) }),
+        ...(costNano !== null && { 'x-gateway-cost-usd': formatUsd(costNano + (this.cuts?.costNano ?? 0)) }),
       }),
       failureOf: error => this.#failureOf(monitor, error),
-      onFirstByte: () => monitor.recordFirstByte({ streamed: this.#input.stream }),
+      onFirstByte: () => {
+        if (this.#input.stream) clearTimeout(cutTimer)
+        monitor.recordFirstByte({ streamed: this.#input.stream })
+      },
       send: event => {
+        clearTimeout(cutTimer)
         this.openStream(target, plan, reservation)
         heartbeat.ticks = 0
         return client.write(event, 'utf8')
@@ -250,6 +261,12 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
       .deliver(delivery)
       .catch(failure => {
         if (!ended.signal.aborted) throw failure
+        if (isCut && !stopped.aborted && !client.gone) {
+          const error = new ProviderError('timeout', 'the provider gave no answer in time')
+          const outcome = () => this.#outcomeOf(target, delivery, this.#row.maxQuantity(work.call.input, target.model))
+          if (isSent && live) this.recordCut(error, outcome(), this.#input.key, reservation)
+          throw error
+        }
         if (stopped.aborted && !client.gone) {
           // A restart is not the client's fault: nothing is charged.
           if (isSent && live && stopped.reason instanceof GatewayError && isOwnTimeout(stopped.reason))
@@ -261,6 +278,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
         return { quantity: this.#row.maxQuantity(work.call.input, target.model), error: null }
       })
       .finally(() => {
+        clearTimeout(cutTimer)
         unwatchDeparture()
         stopped.removeEventListener('abort', stop)
       })

@@ -65,6 +65,8 @@ export type Route = {
   alone: boolean
   withinMs: number
   tokenWithinMs: number
+  /** The caller's own limit to the first token of a stream, or to a whole answer, if it is the shortest; absent = none. */
+  callerWithinMs?: number | undefined
   /** The trace context that the provider receives; absent = none. */
   traceparent?: string
 }

@@ -69,6 +69,17 @@ test.serial('200 from Gemini, counted by the tokenizer because Gemini counts not
   t.is(await chargedNano(world, account), nano)
 })
 
+test.serial('200 and charged for the input where the provider states none', async t => {
+  const account = await world.gateway.account()
+  const data = [{ object: 'embedding', index: 0, embedding: [0.5, 0.5] }]
+  world.openai.next(json(200, { object: 'list', data, model: 'up', usage: { prompt_tokens: 0, total_tokens: 0 } }))
+  const body = { model: 'text-embedding-3-small', input: 'A heron stands in the shallow water.' }
+  const response = await world.gateway.fetch('/v1/embeddings', { key: account.live, body })
+  const { usage } = (await response.json()) as { usage: { prompt_tokens: number; estimated: boolean } }
+  t.true(usage.prompt_tokens > 3 && usage.estimated)
+  t.true((await chargedNano(world, account)) > 0)
+})
+
 test.serial('502 and nothing charged when the provider fails or gives too few vectors', async t => {
   const account = await world.gateway.account()
   world.openai.next(serverError, serverError, serverError)

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { events, type Reply } from '../../emulators/emulator.ts'
+import { events, json, type Reply } from '../../emulators/emulator.ts'
 import { type ChatReplyOptions, chatReply, promptTokens, tokensIn } from '../../emulators/openai.ts'
 import { chargedNano, dataOf, expectedNano, generationOf, saying, startWorld } from '../../support/chat/gateway.ts'
 import { eventually } from '../../support/gateway.ts'
@@ -85,6 +85,38 @@ test.serial(
     }
   },
 )
+
+// A full answer that states none of its tokens, or none of its prompt's, as servers do that count only what they had not cached.
+const untrue: [prompt_tokens: number, completion_tokens: number][] = [
+  [0, 0],
+  [9, 0],
+  [0, 40],
+]
+for (const [prompt_tokens, completion_tokens] of untrue)
+  for (const stream of [true, false])
+    test.serial(
+      `200 and charged for what was delivered, where ${prompt_tokens} and ${completion_tokens} tokens are stated; stream ${stream}`,
+      async t => {
+        const content = 'word '.repeat(40)
+        const usage = { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
+        const base = { id: 'c1', created: 7, model: 'up' }
+        const choice = { index: 0, finish_reason: 'stop' }
+        const chunk = { ...base, object: 'chat.completion.chunk', usage, choices: [{ ...choice, delta: { content } }] }
+        const whole = { ...base, object: 'chat.completion', usage }
+        world.openai.next(
+          stream
+            ? events([`data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`])
+            : json(200, { ...whole, choices: [{ ...choice, message: { role: 'assistant', content } }] }),
+        )
+        const account = await world.gateway.account()
+        const { text } = await ask(account.live, { stream })
+        const { usage: shown } = stream ? dataOf(text).at(-2) : JSON.parse(text)
+        t.true(shown.estimated)
+        t.true(shown.prompt_tokens > 9, String(shown.prompt_tokens))
+        t.true(shown.completion_tokens >= 40, String(shown.completion_tokens))
+        t.is(await chargedNano(world, account), expectedNano(model, shown))
+      },
+    )
 
 test.serial('200 with usage on the finishing chunk and fields of a vendor kept', async t => {
   const base = { id: 'c1', object: 'chat.completion.chunk', created: 7, model: 'up', vendor: { a: 1 } }

@@ -29,7 +29,8 @@ const usd = { input: '2', cached_input: '0.3', cache_write: '5', cache_write_1h:
 const tokens = fc.oneof(fc.constant(0), fc.nat({ max: 300_000 }))
 const classes: fc.Arbitrary<Classes> = fc.record(
   {
-    text: tokens,
+    // No prompt is nothing.
+    text: fc.integer({ min: 1, max: 300_000 }),
     cached: tokens,
     written5m: tokens,
     written1h: tokens,
