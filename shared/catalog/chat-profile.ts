@@ -53,6 +53,8 @@ export const chatProfile = z
     allowed_tools: z.boolean(),
     /** Whether `tool_choice` may be `validated`, Gemini's mode that keeps calls to their schemas; else it is `auto`. */
     validated_tools: z.boolean(),
+    /** Whether calls of a tool can be held to its schema (`strict`). */
+    strict_tools: z.boolean(),
     /** Whether its Responses load tools by a search (`tool_search`, `defer_loading`). */
     tool_search: z.boolean(),
     /** Whether the model can be forced to call a tool; else the system prompt asks it to. */
@@ -84,6 +86,12 @@ export const chatProfile = z
      * in messages only; or the end of the request at its top level.
      */
     cache_marks: z.enum(['none', 'messages', 'top_level']),
+    /** Whether an earlier answer may be without a word or a call; else it is left out. */
+    empty_answers: z.boolean(),
+    /** The earlier answers that must have `reasoning_content`, while the model reasons: each, or those with calls of tools. */
+    reasoning_required: z.enum(['all', 'calls']),
+    /** Whether `user` may be an e-mail address or a telephone number; else it is sent as its digest. */
+    contact_ids: z.boolean(),
     /** The most characters of `user`, `safety_identifier` and `prompt_cache_key`; a longer one is sent as its digest. */
     max_id_characters: z.int().min(64),
     /** The values of `reasoning_effort`; absent: `none` to `high` where the model has the setting. */
@@ -96,6 +104,13 @@ export const chatProfile = z
   .partial()
 
 export type GivenProfile = z.infer<typeof chatProfile>
-type Optional = 'message_fields' | 'efforts' | 'tools_effort' | 'refused_fields' | 'max_id_characters' | 'max_tools'
+type Optional =
+  | 'message_fields'
+  | 'reasoning_required'
+  | 'efforts'
+  | 'tools_effort'
+  | 'refused_fields'
+  | 'max_id_characters'
+  | 'max_tools'
 /** A profile with its defaults. */
 export type ChatProfile = Required<Omit<GivenProfile, Optional>> & Pick<GivenProfile, Optional>

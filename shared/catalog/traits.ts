@@ -137,6 +137,7 @@ const defaults: ChatProfile = {
   custom_tools: false,
   allowed_tools: false,
   validated_tools: false,
+  strict_tools: true,
   tool_search: false,
   forced_tools: true,
   forced_tools_while_reasoning: true,
@@ -149,6 +150,8 @@ const defaults: ChatProfile = {
   blank_stops: true,
   max_stops: 4,
   cache_marks: 'none',
+  empty_answers: false,
+  contact_ids: true,
   effort_off: 'effort',
 }
 

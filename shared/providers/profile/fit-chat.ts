@@ -163,13 +163,19 @@ function fitLimit(fitting: Fitting): void {
 }
 
 /** Ids of the caller: a long one is sent as its digest, so that equal ids stay equal. */
+/**
+ * An e-mail address or a telephone number: "user_id appears to contain an email address. Please send a uuid or hash value"
+ * (https://github.com/BerriAI/litellm/issues/10106).
+ */
+const contact = /@|^\+?[\d\s().-]{7,}$/
+
 function fitIds(fitting: Fitting): void {
-  const { max_id_characters: maxCharacters } = fitting.profile
-  if (maxCharacters === undefined) return
+  const { max_id_characters: maxCharacters = Number.POSITIVE_INFINITY, contact_ids: takesContacts } = fitting.profile
+  if (maxCharacters === Number.POSITIVE_INFINITY && takesContacts) return
   const fields: Record<string, unknown> = fitting.body
   for (const field of ['user', 'safety_identifier', 'prompt_cache_key']) {
     const id = fields[field]
-    if (typeof id === 'string' && id.length > maxCharacters)
+    if (typeof id === 'string' && (id.length > maxCharacters || (!takesContacts && contact.test(id))))
       fitting.set({ [field]: createHash('sha256').update(id).digest('hex') })
   }
 }
@@ -251,6 +257,11 @@ const noticeable = new Set(['name', 'prefix', 'partial'])
 
 /** The text of the assistant where a provider requires one between the results of tools and the user. */
 const betweenText = 'OK'
+/**
+ * The least that DeepSeek and Moonshot take where an answer has lost its reasoning: "thinking is enabled but reasoning_content is
+ * missing in assistant tool call message" (mastra#12592; BerriAI/litellm, `_fill_reasoning_content`).
+ */
+const leastReasoning = ' '
 /** The text of the user before an answer that a conversation begins with. */
 const beforeText = '.'
 
@@ -261,6 +272,10 @@ function fitMessages(fitting: Fitting): void {
   let sent: ChatMessage[] | null = null
   for (let index = 0; index < messages.length; index++) {
     const message = messages[index]!
+    if (fitter.isEmptyAnswer(message)) {
+      sent ??= messages.slice(0, index)
+      continue
+    }
     const fitted = fitter.fit(message)
     if (fitter.needsBridge(fitted, messages[index - 1])) {
       sent ??= messages.slice(0, index)
@@ -278,6 +293,8 @@ function fitMessages(fitting: Fitting): void {
 class MessageFitter {
   readonly #profile: ChatProfile
   readonly #reasoningField: ChatProfile['reasoning_field']
+  /** Whether the model reasons, as far as the request says. */
+  readonly #reasons: boolean
   #ids: CallIds | null = null
   #changes: Json | null = null
   /** Whether a message came that is not the system's. */
@@ -285,13 +302,23 @@ class MessageFitter {
   /** The members that were left out although the model would have read them. */
   dropped: Set<string> | null = null
 
-  constructor({ profile, target }: Fitting) {
+  constructor({ profile, target, body }: Fitting) {
     this.#profile = profile
+    const isOff = body.reasoning_effort === 'none' || (body.thinking as { type?: string } | null)?.type === 'disabled'
+    this.#reasons = canReason(target.deployment) && !isOff
     this.#reasoningField = canReason(target.deployment) ? profile.reasoning_field : 'none'
   }
 
   needsBridge({ role }: ChatMessage, before: ChatMessage | undefined): boolean {
     return role === 'user' && before?.role === 'tool' && !this.#profile.user_after_tool
+  }
+
+  /** Whether a message is an answer that says nothing, such as one that was stopped, and which the provider refuses. */
+  isEmptyAnswer(message: ChatMessage): boolean {
+    if (message.role !== 'assistant' || this.#profile.empty_answers) return false
+    const { content, tool_calls: calls, refusal, audio } = message
+    const isEmpty = content == null || content.length === 0
+    return isEmpty && !calls?.length && !message.function_call && !refusal && !audio
   }
 
   fit(message: ChatMessage): ChatMessage {
@@ -343,6 +370,9 @@ class MessageFitter {
   }
 
   #fitAssistant({ reasoning_content: reasoning, tool_calls: calls }: AssistantMessage): void {
+    const required = this.#reasons ? this.#profile.reasoning_required : undefined
+    if (!reasoning && (required === 'all' || (required === 'calls' && calls?.length)))
+      this.#change('reasoning_content', leastReasoning)
     if (reasoning != null && this.#reasoningField !== 'reasoning_content') {
       this.#change('reasoning_content', undefined)
       if (this.#reasoningField === 'reasoning' && reasoning !== '') this.#change('reasoning', reasoning)

@@ -86,14 +86,22 @@ function fitTool(fitting: Fitting, tool: Tool, index: number): Tool {
     if (isCustom) return functionOf(tool, name)
     return name === tool.custom.name ? tool : { ...tool, custom: { ...tool.custom, name } }
   }
-  const parameters = fitParameters(fitting, tool.function, index)
-  if (name === tool.function.name && parameters === tool.function.parameters) return tool
-  return { ...tool, function: { ...tool.function, name, ...(parameters !== undefined && { parameters }) } }
+  const given = fitStrict(fitting, tool.function, index)
+  const parameters = fitParameters(fitting, given, index)
+  if (given === tool.function && name === given.name && parameters === given.parameters) return tool
+  return { ...tool, function: { ...given, name, ...(parameters !== undefined && { parameters }) } }
 }
 
 function functionOf({ type: _type, custom, ...others }: CustomTool, name: string): FunctionTool {
   const { description, format } = custom as { description?: unknown; format?: unknown }
   return { ...others, ...functionOfCustom(name, description, isObject(format) ? format.grammar : undefined) }
+}
+
+/** Bedrock answers "tools.0.custom.strict: Extra inputs are not permitted" (https://github.com/maximhq/bifrost/issues/5592). */
+function fitStrict(fitting: Fitting, given: FunctionTool['function'], index: number): FunctionTool['function'] {
+  if (fitting.profile.strict_tools || given.strict == null) return given
+  if (given.strict) fitting.dropped.push(`tools.${index}.function.strict`)
+  return { ...given, strict: undefined }
 }
 
 function fitParameters(fitting: Fitting, { parameters, strict }: FunctionTool['function'], index: number) {

@@ -1,9 +1,12 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
+import protocolProfiles from '../../../shared/catalog/protocol-profiles.json' with { type: 'json' }
 import { chatRequest } from '../../../shared/kinds/chat.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
 import { fitChat } from '../../../shared/providers/profile/fit-chat.ts'
 import type { Fitting } from '../../../shared/providers/profile/fitting.ts'
+import { protocols } from '../../../shared/providers/protocols.ts'
+import { call as callTo } from '../../support/providers/openai-call.ts'
 import { test } from '../../support/test.ts'
 
 const catalog = loadCatalog()
@@ -407,4 +410,73 @@ for (const [name, target, body, param] of [
 test('sent: the same request if it fits', t => {
   const body = chatRequest.parse({ model: 'x', messages: toolTurn('call_1'), tools: [tool('w')], temperature: 0.5 })
   t.is(fitChat(body, targetOf('gpt-4o@openai')).body, body)
+})
+
+test('every chat protocol that is not OpenAI’s states what it takes', t => {
+  // Their servers take what OpenAI's do.
+  const likeOpenAi = new Set(['openai', 'bedrock_mantle', 'vertex_openai', 'cohere', 'perplexity'])
+  const chatProtocols = Object.entries(protocols).filter(([, { direct }]) => direct?.chat)
+  for (const [name] of chatProtocols) t.is(name in protocolProfiles, !likeOpenAi.has(name), name)
+})
+
+test('sent: to Vertex AI what the makers of its models take', t => {
+  const messages = [{ role: 'assistant', content: 'Hello' }, ...toolTurn('functions.w:0')]
+  for (const name of ['claude-sonnet-5@vertex/anthropic', 'claude-sonnet-5@anthropic']) {
+    const { body } = fitted(name, { messages, response_format: format(rated), stop: ['\n', 'x'] })
+    t.is(body.messages[0]!.role, 'user', name)
+    t.regex(sentIds(fitted(name, { messages })).at(-1)!, /^[a-zA-Z0-9_-]{1,64}$/, name)
+    t.deepEqual(body.stop, ['x'], name)
+    t.true(JSON.stringify(body.response_format).includes('"additionalProperties":false'), name)
+  }
+  const signed = `ab12cd34__sig__${'c3Nz'.repeat(60)}`
+  t.deepEqual(sentIds(fitted('gemini-3.5-flash@vertex', { messages: toolTurn(signed) })), [signed, signed])
+})
+
+test('sent: reasoning in each earlier answer where it is required, unless the model does not reason', t => {
+  const messages = [...toolTurn('call_1'), { role: 'assistant', content: 'Rain.' }, user]
+  const reasoningAt = (target: string, more: object = {}) =>
+    fitted(target, { messages, ...more }).body.messages.flatMap(message =>
+      message.role === 'assistant' ? [message.reasoning_content] : [],
+    )
+  t.deepEqual(reasoningAt('deepseek-v4-pro@deepseek'), [' ', ' '])
+  t.deepEqual(reasoningAt('kimi-k3@moonshot'), [' ', undefined])
+  t.deepEqual(reasoningAt('deepseek-v4-pro@deepseek', { reasoning_effort: 'none' }), [undefined, undefined])
+  t.deepEqual(reasoningAt('gpt-5.1@openai'), [undefined, undefined])
+  const own = [user, { role: 'assistant', content: 'Rain.', reasoning_content: 'Clouds.' }, user]
+  t.deepEqual(reasoningAt('deepseek-v4-pro@deepseek', { messages: own }), ['Clouds.'])
+})
+
+test('sent: no earlier answer without a word or a call, but to those who take it', t => {
+  const rolesAt = (target: string, content: unknown) =>
+    fitted(target, { messages: [user, { role: 'assistant', content }, user] }).body.messages.map(({ role }) => role)
+  for (const content of ['', null, []])
+    for (const target of ['kimi-k3@moonshot', 'mistral-large-3@mistral', 'grok-4.5@xai'])
+      t.deepEqual(rolesAt(target, content), ['user', 'user'], target)
+  t.deepEqual(rolesAt('gpt-5.1@openai', ''), ['user', 'assistant', 'user'])
+})
+
+test('sent: to Claude the digest of a user who is an address or a number', t => {
+  const userAt = (target: string, id: string) => fitted(target, { user: id }).body.user
+  for (const contact of ['alice@example.com', '+49 30 1234567', '0301234567']) {
+    t.regex(userAt('claude-sonnet-5@anthropic', contact)!, /^[0-9a-f]{64}$/)
+    t.regex(userAt('claude-sonnet-5@vertex/anthropic', contact)!, /^[0-9a-f]{64}$/)
+    t.is(userAt('gpt-5.1@openai', contact), contact)
+  }
+  t.is(userAt('claude-sonnet-5@anthropic', 'user_4711'), 'user_4711')
+})
+
+test('sent: no mark of the whole request and no strict tools to Claude at Bedrock', t => {
+  const target = targetOf('claude-sonnet-5@bedrock/anthropic')
+  const mark = { type: 'ephemeral' }
+  const body = { model: 'x', messages: [user], cache_control: mark, tools: [tool('w', { strict: true })] }
+  const { request } = protocols.anthropic!.direct.chat!
+  const sent = (target: Target) =>
+    JSON.parse(String(request({ ...callTo<'chat'>(chatRequest.parse(body)), target }).body))
+  const { cache_control, messages, tools } = sent(target)
+  t.is(cache_control, undefined)
+  t.deepEqual(messages[0].content.at(-1).cache_control, mark)
+  t.is(tools[0].strict, undefined)
+  const direct = sent(targetOf('claude-sonnet-5@anthropic'))
+  t.deepEqual(direct.cache_control, mark)
+  t.true(direct.tools[0].strict)
 })

@@ -37,6 +37,21 @@ export function cacheMark({ cache_control: mark }: CacheMark): CacheMark {
   return mark ? { cache_control: mark } : {}
 }
 
+type Markable = { content: string | readonly object[] }
+
+/**
+ * The messages with a mark at the last block, for where the mark of a whole request is refused: Bedrock and Vertex AI answer
+ * "cache_control: Extra inputs are not permitted" (UKGovernmentBEIS/inspect_ai#3851, vercel/ai#13986).
+ */
+export function withMarkAtEnd<M extends Markable>(messages: readonly M[], mark: CacheMark['cache_control']): M[] {
+  const last = messages.at(-1)
+  if (!last || last.content.length === 0) return [...messages]
+  const { content } = last
+  const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : content
+  const end = { cache_control: mark, ...blocks.at(-1)! }
+  return [...messages.slice(0, -1), { ...last, content: [...blocks.slice(0, -1), end] }]
+}
+
 /** Text blocks of a message. Blank ones are omitted: the API rejects them. */
 export function textBlocks(content: TextContent): TextBlock[] {
   if (typeof content === 'string') return textBlock(content)

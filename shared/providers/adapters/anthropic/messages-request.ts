@@ -16,6 +16,7 @@ import type { Call, Target } from '../../contract.ts'
 import { CallIds } from '../../profile/call-ids.ts'
 import { withTrimmedEnd } from '../../profile/fit-chat.ts'
 import { maxCacheTtl, unsentMembers } from '../../toolkit/request-fields.ts'
+import { withMarkAtEnd } from './content.ts'
 import { continuesWithoutThinking, cutOwnThinking, type OwnThinking, withoutOwnThinking } from './own-thinking.ts'
 
 /** The API refuses smaller thinking budgets. */
@@ -48,8 +49,12 @@ export function editedBody(
     Object.assign(changes, disabledThinking(body))
   const fitted = withFittedEnd(withFittedBlocks(body.messages, target), target)
   if (fitted !== body.messages || ownThinking.size > 0) changes.messages = withoutOwnThinking(fitted, ownThinking)
+  if (body.cache_control && profileOf(target).cache_marks !== 'top_level') {
+    const sent = (changes.messages ?? body.messages) as readonly MessagesMessage[]
+    Object.assign(changes, { cache_control: undefined, messages: withMarkAtEnd(sent, body.cache_control) })
+  }
   // Where only thinking is removed, all other characters stay.
-  const isCut = raw && ownThinking.size > 0 && fitted === body.messages
+  const isCut = raw && ownThinking.size > 0 && fitted === body.messages && !('cache_control' in changes)
   const text = isCut ? memberText(raw.toString('latin1'), 'messages') : null
   const cut = text && cutOwnThinking(text, ownThinking)
   return { body: editBody(raw, body, changes, new Map(cut ? [['messages', cut]] : [])), dropped }

@@ -4,7 +4,7 @@ import type { Call } from '../../contract.ts'
 import { claudeEffort, claudeThinking } from '../../toolkit/claude-thinking.ts'
 import { cleanChat, maxCacheTtl, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
-import { cacheMark, invalid, type TextBlock, unsupported } from './content.ts'
+import { cacheMark, invalid, type TextBlock, unsupported, withMarkAtEnd } from './content.ts'
 import { conversation } from './conversation.ts'
 
 /** Default output ceiling of a response that is not streamed: longer ones may outlive the connection. */
@@ -48,7 +48,10 @@ function messagesBody(call: Call<'chat'>): Record<string, unknown> {
   const { body, target } = call
   const { traits = {} } = target.deployment
   refuseUnsupported(body)
-  const { system, turns } = conversation(body.messages, profileOf(target).system_turns, call.media)
+  const { system_turns: systemTurns, cache_marks: marks } = profileOf(target)
+  const { system, turns } = conversation(body.messages, systemTurns, call.media)
+  const { cache_control: mark } = body
+  const marksWhole = marks === 'top_level'
   if (turns.length === 0) throw invalid('messages', 'at least one user message with content is required')
   if (body.response_format?.type === 'json_object') system.push(jsonInstruction)
 
@@ -61,7 +64,7 @@ function messagesBody(call: Call<'chat'>): Record<string, unknown> {
     model: target.deployment.upstream_model,
     max_tokens: maxTokens,
     system: systemOf(system),
-    messages: turns,
+    messages: marksWhole || !mark ? turns : withMarkAtEnd(turns, mark),
     ...(body.stream && { stream: true }),
     stop_sequences: stopSequences(body.stop),
     ...(thinking && thinking.type !== 'disabled' ? {} : samplingOf(body)),
@@ -71,7 +74,7 @@ function messagesBody(call: Call<'chat'>): Record<string, unknown> {
     output_config: outputConfig(body, traits.effort === true),
     metadata: user ? { user_id: user } : undefined,
     service_tier: serviceTier(body.service_tier),
-    ...cacheMark(body),
+    ...(marksWhole && cacheMark(body)),
   }
 }
 
