@@ -1,5 +1,5 @@
 import { checks, type DetectorType, type Guardrails, type Side } from '../keys/guardrails.ts'
-import { contextLength, findMatches, type Match, tailStart } from './detectors.ts'
+import { contextLength, findMatches, isMatch, type Match, tailStart } from './detectors.ts'
 import { Placeholders } from './placeholders.ts'
 
 /** How a text is read: `isJson` = a part of JSON, whose escapes are no text; `isSealed` = its model verifies it when it comes back. */
@@ -35,6 +35,14 @@ export class TextGuard {
   /** Whether texts of this side are changed: masked, or given the values of the request back. */
   get changes(): boolean {
     return this.masked.size > 0 || (this.#side === 'output' && this.placeholders.values.size > 0)
+  }
+
+  /**
+   * Whether a name, an id or a code is a value of its own. A value within one does not count: random ids have digits in rows, and
+   * one that is changed names nothing any more.
+   */
+  isValue(token: string): boolean {
+    return isMatch(token, this.#types)
   }
 
   /** The first value that blocks; null = none. */
@@ -91,6 +99,8 @@ export class GuardedText {
   /** The end of what was returned, as it was read: what precedes a value decides whether it is one. */
   #context = ''
   #pending = ''
+  /** Whether what it returned differs from the text. */
+  isChanged = false
 
   constructor(guard: TextGuard, form: TextForm) {
     this.#guard = guard
@@ -122,6 +132,7 @@ export class GuardedText {
     out += guard.between(text.slice(at, end), this.#form)
     this.#context = read.slice(Math.max(0, before + end - contextLength), before + end)
     this.#pending = text.slice(end)
+    this.isChanged ||= out !== text.slice(0, end)
     return out
   }
 

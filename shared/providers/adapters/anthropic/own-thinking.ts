@@ -1,26 +1,33 @@
 import { editMembers, mapItems, memberText } from '../../../base/json-member.ts'
 import { isBlock, type MessagesMessage, type MessagesRequest } from '../../../kinds/messages.ts'
-import { emptyEnvelope } from '../../toolkit/messages-over-chat/reasoning-state.ts'
+import { emptyEnvelope } from '../../../kinds/reasoning.ts'
 import { isEnvelope } from '../../toolkit/reasoning-envelope.ts'
 
-/** The positions of thinking blocks whose state the gateway sealed, by the position of their message. */
+/** The positions of the thinking blocks that the API would refuse, by the position of their message. */
 export type OwnThinking = ReadonlyMap<number, ReadonlySet<number>>
 
 /**
- * Finds the thinking that other models wrote: its signature or data is an envelope of the gateway, which the API would
- * refuse. `hasState`: whether an envelope contains state.
+ * Finds the thinking that other models wrote or guardrails changed: its signature or data is an envelope of the gateway,
+ * which the API would refuse. The API also refuses a message with only a part of its thinking, so the rest of such a message
+ * is found as well. `hasState`: whether an envelope contains state.
  */
 export function findOwnThinking(messages: readonly MessagesMessage[]): { found: OwnThinking; hasState: boolean } {
   const found = new Map<number, Set<number>>()
   let hasState = false
   for (const [index, { content }] of messages.entries()) {
     if (typeof content === 'string') continue
+    const thinking = new Set<number>()
+    let isOwn = false
     for (const [position, block] of content.entries()) {
-      const state = isBlock(block, 'thinking') ? block.signature : isBlock(block, 'redacted_thinking') ? block.data : ''
+      const isThinking = isBlock(block, 'thinking')
+      if (!isThinking && !isBlock(block, 'redacted_thinking')) continue
+      thinking.add(position)
+      const state = isThinking ? block.signature : block.data
       if (!state || !isEnvelope(state)) continue
+      isOwn = true
       hasState ||= state !== emptyEnvelope
-      found.set(index, (found.get(index) ?? new Set()).add(position))
     }
+    if (isOwn) found.set(index, thinking)
   }
   return { found, hasState }
 }
