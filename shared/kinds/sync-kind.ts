@@ -49,6 +49,8 @@ export type SyncKindRow<Request, Input> = {
    * does not support. Called without references (`references` null) to choose a model, and again with them.
    */
   input(request: Request, model: ModelRow, references: References | null): Input
+  /** The fields of the request that have no effect on this model and are not sent: named in `x-gateway-dropped`. */
+  fieldsWithoutEffect?(request: Request, model: ModelRow): string[]
   /** The maximum quantities of this input, from which the reservation is computed. */
   maxQuantity(input: Input, model: ModelRow): Quantity
 }

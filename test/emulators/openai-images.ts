@@ -151,9 +151,12 @@ function modelFault({ fields }: Wanted): Fault | null {
     return invalidValue('background', background)
   if (fields.output_compression !== undefined && !['jpeg', 'webp'].includes(output_format))
     return invalidValue('output_compression', fields.output_compression)
-  return input_fidelity !== undefined && model === 'gpt-image-1-mini'
-    ? invalidValue('input_fidelity', input_fidelity)
-    : null
+  if (input_fidelity === undefined) return null
+  if (model === 'gpt-image-1-mini') return invalidValue('input_fidelity', input_fidelity)
+  if (model !== 'gpt-image-2') return null
+  // vulca-org/vulca-visual-control-sdk#12, pydantic/pydantic-ai#5413
+  const message = "The model 'gpt-image-2' does not support the 'input_fidelity' parameter."
+  return { message, param: 'input_fidelity', code: 'invalid_input_fidelity_model' }
 }
 
 function isDrawn(model: string, size: string): boolean {

@@ -251,6 +251,7 @@ test('200 the SDK generates and edits; 400 and 401 as errors', async t => {
     [sdk.images.generate({ ...common, model: 'dall-e-9' }), 400, 'model'],
     [sdk.images.generate({ ...common, n: 11 }), 400, 'n'],
     [sdk.images.edit({ ...common, image: [] }), 400, 'image'],
+    [sdk.images.edit({ ...common, image, input_fidelity: 'high' }), 400, 'input_fidelity'],
     [new OpenAI({ apiKey: 'invalid', baseURL, maxRetries: 0 }).images.generate(common), 401, null],
   ]
   for (const [work, status, param] of wrong) {
