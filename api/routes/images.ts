@@ -22,7 +22,6 @@ async function createImages(request: RequestWithoutKoa<ImageRequest>): Promise<v
     timeouts: timeoutsOf(headers, body, services),
     stream: false,
     events: body.stream === true,
-    dropped: body.style == null ? [] : ['style'],
     check: (references: References) => checkPictures(services, references, apiKey.policy),
     deliver: (delivery: Delivery<'image'>) => deliverImages(delivery, body),
   }

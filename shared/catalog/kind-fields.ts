@@ -19,6 +19,7 @@ const image = {
   max_reference_mib: count,
   references_required: flag,
   partial_images: flag,
+  input_fidelity: z.literal('high'),
 }
 
 /** The fields of `kind` in a row of the catalog, by the row's type. What they mean is in docs/decisions/catalog.md. */

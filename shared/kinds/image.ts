@@ -80,9 +80,16 @@ export const imageRequest = z
     input_fidelity: z
       .enum(['high', 'low'])
       .nullish()
-      .describe('How closely the images that are edited are kept to, where the model lets it be chosen.'),
+      .describe(
+        'How closely the images that are edited are kept to, where the model lets it be chosen. Its only value is of no effect, and named in `x-gateway-dropped`.',
+      ),
     moderation: z.enum(['auto', 'low']).nullish().describe('How strict the provider’s content filter is.'),
-    seed: z.int().min(0).max(4_294_967_295).nullish().describe('For images that can be repeated.'),
+    seed: z
+      .int()
+      .min(0)
+      .max(4_294_967_295)
+      .nullish()
+      .describe('For images that can be repeated: the seed of the first, from which the others count on.'),
     user: z.string().max(512).optional().describe('An id of your end user, for the providers’ abuse monitoring.'),
     safety_identifier: z.string().max(512).nullish().describe('Like `user`, for OpenAI’s abuse detection.'),
     stream: z.boolean().nullish().meta({
@@ -173,12 +180,16 @@ export const image: SyncKindRow<ImageRequest, ImageInput> = {
       seed: body.seed ?? null,
       references,
       masked: body.mask !== undefined,
-      fidelity: body.input_fidelity ?? null,
+      fidelity: fidelityOf(body, model),
       moderation: body.moderation ?? null,
       user: body.user ?? null,
       safetyIdentifier: body.safety_identifier ?? null,
       previews: body.stream && model.kind?.partial_images === true ? (body.partial_images ?? 0) : 0,
     }
+  },
+  fieldsWithoutEffect({ style, input_fidelity }, model) {
+    const hasFixedFidelity = model.kind?.input_fidelity !== undefined && input_fidelity != null
+    return [...(style == null ? [] : ['style']), ...(hasFixedFidelity ? ['input_fidelity'] : [])]
   },
   maxQuantity(input, model) {
     const images = input.n * (maxImageTokens(input, model) + input.previews * imageTokens.preview)
@@ -228,6 +239,18 @@ function checkReferences(body: ImageRequest, model: ModelRow, references: number
 function qualityOf({ quality }: ImageRequest, model: ModelRow): string | null {
   if (quality == null || quality === 'auto') return null
   return chooseOption(model, 'qualities', 'quality', quality)
+}
+
+/**
+ * null = the model's only fidelity, or its default. gpt-image-2 always works at high fidelity and refuses the field
+ * (pydantic/pydantic-ai#5413, ayunis-core/ayunis-core#1279), which clients of earlier models send.
+ */
+function fidelityOf({ input_fidelity }: ImageRequest, model: ModelRow): ImageInput['fidelity'] {
+  const only = model.kind?.input_fidelity
+  if (only === undefined) return input_fidelity ?? null
+  if (input_fidelity != null && input_fidelity !== only)
+    throw unsupported(model, 'input_fidelity', notOffered('input_fidelity', [only]))
+  return null
 }
 
 function sizeOf(

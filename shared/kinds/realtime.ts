@@ -24,7 +24,8 @@ export const realtimeQuery = z.strictObject({
 })
 export type RealtimeQuery = z.infer<typeof realtimeQuery>
 
-const secretSeconds = { min: 10, max: 300, usual: 60 }
+/** OpenAI's (`ClientSecretExpiration` of https://github.com/openai/openai-openapi). */
+const secretSeconds = { min: 10, max: 7_200, usual: 600 }
 const maxSettingsBytes = 64 * 1024
 
 /** `POST /v1/realtime/client_secrets`, in OpenAI's shape. */
@@ -58,9 +59,10 @@ const reservedInterval = { inputTokens: 4_000n, outputTokens: 2_000n, ms: 60_000
 const tokensPerSecond = 10
 const roundingToleranceMs = 1e-6
 
-/** Whether sessions can be billed at this price. */
-export function canPriceSession({ unit }: Price): boolean {
-  return unit === 'token' || unit === 'minute' || unit === 'second'
+/** Whether sessions can be billed at this price: they are billed part by part, which no minimum fits. */
+export function canPriceSession(price: Price): boolean {
+  if (price.unit === 'minute') return price.min_seconds === undefined
+  return price.unit === 'token' || price.unit === 'second'
 }
 
 /** The cost of a usage at the price of the model used, in pico-dollars before margin. */

@@ -49,6 +49,8 @@ export type SyncKindRow<Request, Input> = {
    * does not support. Called without references (`references` null) to choose a model, and again with them.
    */
   input(request: Request, model: ModelRow, references: References | null): Input
+  /** The fields of the request that have no effect on this model and are not sent: named in `x-gateway-dropped`. */
+  fieldsWithoutEffect?(request: Request, model: ModelRow): string[]
   /** The maximum quantities of this input, from which the reservation is computed. */
   maxQuantity(input: Input, model: ModelRow): Quantity
 }
@@ -78,10 +80,13 @@ function picoOf(price: Price, quantity: Quantity): bigint {
     case 'second':
       return lengthCost(price, ms)
     case 'minute': {
+      const minMs = BigInt(price.min_seconds ?? 0) * 1_000n
+      // What gave no result has no length, and is free.
+      const billedMs = ms > 0n && ms < minMs ? minMs : ms
       const added = options.map(option =>
-        lengthCost({ unit: 'minute', usd: price.added_by_option?.[option] ?? '0' }, ms),
+        lengthCost({ unit: 'minute', usd: price.added_by_option?.[option] ?? '0' }, billedMs),
       )
-      return added.reduce((sum, pico) => sum + pico, lengthCost(price, ms))
+      return added.reduce((sum, pico) => sum + pico, lengthCost(price, billedMs))
     }
     case 'credit':
       throw new Error('price unit `credit` is not supported for synchronous media')

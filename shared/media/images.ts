@@ -145,11 +145,9 @@ async function generateImages({ services, work }: Delivery<'image'>, onPreview: 
   const max = previews > 0 ? 1 : (adapter.maxPieces?.(call.target) ?? n)
   const counts = Array.from({ length: Math.ceil(n / max) }, (_, i) => Math.min(max, n - i * max))
   const calls = await Promise.allSettled(
-    counts.map(async count => {
-      const output = await performWork<'image'>({
-        ...work,
-        call: { ...call, onPreview, input: { ...call.input, n: count } },
-      })
+    counts.map(async (count, i) => {
+      const input = { ...call.input, n: count, seed: seedAt(i * max, call.input.seed) }
+      const output = await performWork<'image'>({ ...work, call: { ...call, onPreview, input } })
       const examinations = await Promise.allSettled(output.images.slice(0, count).map(image => examine(image)))
       const unfetched = examinations.find(result => result.status === 'rejected')
       if (unfetched && examinations.every(result => result.status === 'rejected')) throw unfetched.reason
@@ -185,6 +183,16 @@ async function generateImages({ services, work }: Delivery<'image'>, onPreview: 
     const tooLarge = () => new ProviderError('invalid_response', 'The provider’s image is larger than 32 MiB.')
     return buffer(Readable.from(limitBytes(body, maxBytes, tooLarge)))
   }
+}
+
+/**
+ * The seed of the call for the image at this position. The same seed in every call would give equal images, each charged
+ * (fal-ai/fal#1022). It stays below 2^31 if the request's seed does, as Gemini takes no larger ones.
+ */
+function seedAt(position: number, seed: number | null): number | null {
+  if (seed === null) return null
+  const limit = seed < 2 ** 31 ? 2 ** 31 : 2 ** 32
+  return (seed + position) % limit
 }
 
 /** The billed quantity, without undecodable images and their share of the tokens. */

@@ -100,7 +100,6 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     super(services, client, row.idPrefix, input.key.policy, input)
     if (client.trace) client.trace.operation = input.kind
     this.#input = input
-    this.sent.dropped = [...(input.dropped ?? []), ...membersWithoutEffect(input.body)]
     this.#row = row
     this.#conversion = new SoundConversion(services, input.key.policy)
   }
@@ -161,6 +160,12 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     return this.#row.input(this.#input.body, model, references)
   }
 
+  #fieldsWithoutEffect({ model }: Target): string[] {
+    const { body, dropped = [] } = this.#input
+    const ofModel = this.#row.fieldsWithoutEffect?.(body, model) ?? []
+    return [...dropped, ...ofModel, ...membersWithoutEffect(body)]
+  }
+
   #offer(target: Target, references: References): Offer {
     const quantity = this.#row.maxQuantity(this.#inputFor(target, references), target.model)
     const marginPpm = marginAt(target, this.marginPpm)
@@ -210,6 +215,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     await this.cuts?.reserve()
     this.monitor = monitor
     this.sent.converted = null
+    this.sent.dropped = this.#fieldsWithoutEffect(target)
     // Ends the call: its client has disconnected, or the run was stopped.
     const ended = new AbortController()
     const gone = new AbortController()

@@ -95,10 +95,12 @@ const common = [
   'output_compression',
   'user',
   'safety_identifier',
+  // Of edits as well, vercel/ai#20745.
+  'moderation',
 ]
 const streaming = ['stream', 'partial_images']
 const more = {
-  generations: [...common, ...streaming, 'moderation'],
+  generations: [...common, ...streaming],
   edits: [...common, ...streaming, 'input_fidelity'],
 }
 
@@ -147,13 +149,16 @@ function invalidValue(param: string, value: unknown): Fault {
 function modelFault({ fields }: Wanted): Fault | null {
   const { model, size = 'auto', background, output_format, input_fidelity } = fields
   if (size !== 'auto' && !isDrawn(model, size)) return invalidValue('size', size)
-  if (background === 'transparent' && (model === 'gpt-image-2' || output_format === 'jpeg'))
-    return invalidValue('background', background)
+  // Of gpt-image-2 in preview, openai/openai-python#3703.
+  if (background === 'transparent' && output_format === 'jpeg') return invalidValue('background', background)
   if (fields.output_compression !== undefined && !['jpeg', 'webp'].includes(output_format))
     return invalidValue('output_compression', fields.output_compression)
-  return input_fidelity !== undefined && model === 'gpt-image-1-mini'
-    ? invalidValue('input_fidelity', input_fidelity)
-    : null
+  if (input_fidelity === undefined) return null
+  if (model === 'gpt-image-1-mini') return invalidValue('input_fidelity', input_fidelity)
+  if (model !== 'gpt-image-2') return null
+  // vulca-org/vulca-visual-control-sdk#12, pydantic/pydantic-ai#5413
+  const message = "The model 'gpt-image-2' does not support the 'input_fidelity' parameter."
+  return { message, param: 'input_fidelity', code: 'invalid_input_fidelity_model' }
 }
 
 function isDrawn(model: string, size: string): boolean {

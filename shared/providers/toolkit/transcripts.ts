@@ -3,6 +3,7 @@ import { extensionOf } from '../../io/media/media-type.ts'
 import { unsupported } from '../../kinds/media.ts'
 import { optionsOf, type TranscriptionInput, type TranscriptionOption } from '../../kinds/transcription.ts'
 import type { Source, SyncCall, Target } from '../contract.ts'
+import { readOptionalNumber } from './json-fields.ts'
 
 /** Shared by the adapters of transcription. */
 
@@ -28,17 +29,34 @@ export function assertPriced({ model, deployment: { price }, provider }: Target,
   }
 }
 
-/** Names the speakers of a transcript `A`, `B` … in the order of their first lookup, by the provider's labels. */
-export class SpeakerNames {
-  readonly #names = new Map<string, string>()
+/**
+ * Reads the times of words, or of segments, one after the other. ElevenLabs (elevenlabs-python,
+ * speech_to_text_word_response_model.py), Deepgram and servers of Whisper (m-bain/whisperX#559) leave some out: these are
+ * where the one before ended.
+ */
+export class TimeReader {
+  #end = 0
 
-  nameOf(mark: string): string {
-    const known = this.#names.get(mark)
-    if (known !== undefined) return known
-    const name = nameAt(this.#names.size)
-    this.#names.set(mark, name)
-    return name
+  read(json: unknown): { start: number; end: number } {
+    const start = readOptionalNumber(json, 'start') ?? this.#end
+    this.#end = readOptionalNumber(json, 'end') ?? start
+    return { start, end: this.#end }
   }
+}
+
+/**
+ * Names the speakers of words, or of segments, by the provider's labels: `A`, `B` … in the order of their first
+ * appearance. Where a label is missing, the previous speaker goes on, or at the beginning the first that is labelled speaks.
+ */
+export function speakersOf(labels: readonly (string | null)[]): string[] {
+  const names = new Map<string, string>()
+  let current = labels.find(label => label !== null) ?? ''
+  return labels.map(label => {
+    current = label ?? current
+    const name = names.get(current) ?? nameAt(names.size)
+    names.set(current, name)
+    return name
+  })
 }
 
 /** `A` to `Z`, then `AA`, `AB` … */

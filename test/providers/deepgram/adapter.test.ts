@@ -94,6 +94,32 @@ test.serial('200: who speaks, the words to expect, and the languages to choose f
   t.deepEqual(query.getAll('detect_language'), ['en', 'de'])
 })
 
+test.serial('200: an utterance or a word without a time or a speaker continues what is before it', async t => {
+  const utterances = [
+    { transcript: 'Hm.', end: 0.3 },
+    { transcript: 'Good morning.', start: 0.4, end: 1, speaker: 1 },
+    { transcript: 'Yes?', speaker: null },
+    { transcript: 'Hello.', start: 2, end: 3, speaker: 0 },
+    { transcript: 'Bye.' },
+  ]
+  const words = [{ word: 'hm', end: 0.3 }, { word: 'good' }, { word: 'morning', start: 0.6 }]
+  const channels = [{ alternatives: [{ transcript: said, words }] }]
+  emulator.next(json(200, { metadata: {}, results: { channels, utterances } }))
+  const heard = await heardOf({ speakers: true, format: 'diarized_json' })
+  t.deepEqual(heard.segments, [
+    { start: 0, end: 0.3, text: 'Hm.', speaker: 'A' },
+    { start: 0.4, end: 1, text: 'Good morning.', speaker: 'A' },
+    { start: 1, end: 1, text: 'Yes?', speaker: 'A' },
+    { start: 2, end: 3, text: 'Hello.', speaker: 'B' },
+    { start: 3, end: 3, text: 'Bye.', speaker: 'B' },
+  ])
+  t.deepEqual(heard.words, [
+    { word: 'hm', start: 0, end: 0.3 },
+    { word: 'good', start: 0.3, end: 0.3 },
+    { word: 'morning', start: 0.6, end: 0.6 },
+  ])
+})
+
 test.serial('200: a language with the region or the script that Deepgram knows, else alone', async t => {
   const tags = {
     'en-US': 'en-US',
@@ -161,8 +187,7 @@ test.serial('an answer that lacks what it must have is invalid', async t => {
   const whole = heard(new URLSearchParams({ utterances: 'true' })) as { results: { channels: unknown[] } }
   const { utterances: _, ...unsegmented } = whole.results as Record<string, unknown>
   const wordless = { ...whole.results, channels: [{ alternatives: [{ transcript: 'Good' }] }] }
-  const untimed = { ...wordless, channels: [{ alternatives: [{ transcript: 'Good', words: [{ word: 'good' }] }] }] }
-  for (const results of [undefined, { channels: [] }, unsegmented, wordless, untimed]) {
+  for (const results of [undefined, { channels: [] }, unsegmented, wordless]) {
     const fault = await faultOf(json(200, { metadata: {}, results }))
     t.is(fault.reason, 'invalid_response', JSON.stringify(results))
   }

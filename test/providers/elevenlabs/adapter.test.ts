@@ -149,6 +149,42 @@ test.serial('200: who speaks, turn by turn, and the words to expect', async t =>
   t.like(await fieldsOf(emulator.requests[0]!), { diarize: 'true', keyterms: 'Headgate' })
 })
 
+test.serial('200: a word without a time or a speaker continues what is before it', async t => {
+  const more = { speakers: true, segments: true, words: true, format: 'diarized_json' } as const
+  const wordOf = (text: string, times: object, speaker_id?: string | null) => ({
+    ...{ text, type: 'word', logprob: 0, speaker_id, ...times },
+  })
+  const words = [
+    wordOf('Well,', { end: 0.3 }),
+    wordOf('good', { start: 0.4, end: 0.5 }, 'speaker_1'),
+    wordOf('morning.', { start: null, end: null }, null),
+    wordOf('How', { start: 1 }, 'speaker_0'),
+    wordOf('are', { end: 1.5 }, 'speaker_0'),
+    wordOf('you?', {}),
+  ]
+  const space = { text: ' ', type: 'spacing', logprob: 0 }
+  emulator.next(json(200, { ...heard(), words: words.flatMap(word => [word, space]) }))
+  const { segments, words: timed } = (await made('transcription', more)).transcript()
+  t.deepEqual(segments, [
+    { start: 0, end: 0.5, text: 'Well, good morning.', speaker: 'A' },
+    { start: 1, end: 1.5, text: 'How are you?', speaker: 'B' },
+  ])
+  t.deepEqual(
+    timed?.map(({ start, end }) => [start, end]),
+    [
+      [0, 0.3],
+      [0.4, 0.5],
+      [0.5, 0.5],
+      [1, 1],
+      [1, 1.5],
+      [1.5, 1.5],
+    ],
+  )
+  emulator.next(json(200, { ...heard('none'), words: [wordOf('Hm.', {})] }))
+  const alone = (await made('transcription', more)).transcript()
+  t.deepEqual(alone.segments, [{ start: 0, end: 0, text: 'Hm.', speaker: 'A' }])
+})
+
 test.serial('200: silence is an empty transcript', async t => {
   emulator.next(json(200, { ...heard(), text: '', words: [] }))
   const { transcript } = await made('transcription', { words: true })
@@ -234,16 +270,8 @@ test.serial('sound without a frame is an invalid answer', async t => {
 
 test.serial('a transcript that lacks what it must have is an invalid answer', async t => {
   const whole = heard() as { words: object[] }
-  const untimed = whole.words.map(word => ({ ...word, start: undefined }))
   const wordless = whole.words.map(word => ({ ...word, text: '' }))
-  for (const answer of [
-    {},
-    [],
-    { ...whole, text: 3 },
-    { ...whole, words: null },
-    { ...whole, words: untimed },
-    { ...whole, words: wordless },
-  ]) {
+  for (const answer of [{}, [], { ...whole, text: 3 }, { ...whole, words: null }, { ...whole, words: wordless }]) {
     emulator.next(json(200, answer))
     t.is((await providerFault(made('transcription', { words: true }))).reason, 'invalid_response')
   }

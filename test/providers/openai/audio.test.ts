@@ -208,6 +208,28 @@ test.serial('a transcript has its segments with what whisper says of them, and i
   t.deepEqual(words![0], { word: 'This', start: 0, end: 0.6 })
 })
 
+test.serial('a segment or a word without a time begins, or ends, where the one before ended', async t => {
+  const segments = [{ start: 0, end: 2, text: 'Room' }, { start: 2, text: '2266' }, { text: 'please.' }]
+  const words = [{ word: 'Room', start: 0.5, end: 1 }, { word: '2266' }, { word: 'please.', start: 2, end: null }]
+  emulator.next(json(200, { text: heard, segments, words }))
+  const timed = await transcriptOf(transcribed('whisper-1', { segments: true, words: true, format: 'verbose_json' }))
+  t.deepEqual(
+    [timed.segments, timed.words].map(all => all?.map(({ start, end }) => [start, end])),
+    [
+      [
+        [0, 2],
+        [2, 2],
+        [2, 2],
+      ],
+      [
+        [0.5, 1],
+        [1, 1],
+        [2, 2],
+      ],
+    ],
+  )
+})
+
 test.serial('a transcript tells who speaks, and the tokens that were counted', async t => {
   const { segments, usage } = await transcriptOf(transcribed('gpt-4o-transcribe-diarize', { segments: true }))
   t.deepEqual(

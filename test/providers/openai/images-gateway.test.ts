@@ -72,6 +72,23 @@ test.serial('200 an answer says what was drawn and counts tokens by both names',
   t.is(await charged(), nano)
 })
 
+test.serial('200 without `input_fidelity: high` at a model that always keeps to its images; 400 for `low`', async t => {
+  const inline = `data:image/png;base64,${png(8).toString('base64')}`
+  const body = { model: 'gpt-image-2', prompt, input_references: [inline] }
+  const edit = (more: object) => gateway.fetch('/v1/images', { key: account.live, body: { ...body, ...more } })
+  const high = await edit({ input_fidelity: 'high', style: 'vivid' })
+  t.is(high.status, 200, await high.clone().text())
+  t.is(high.headers.get('x-gateway-dropped'), 'style,input_fidelity')
+  t.false(emulator.requests[0]!.raw.toString('latin1').includes('input_fidelity'))
+  const low = await edit({ input_fidelity: 'low' })
+  t.is(low.status, 400)
+  t.like(((await low.json()) as { error: object }).error, { code: 'unsupported_capability', param: 'input_fidelity' })
+  t.is(emulator.requests.length, 1)
+  const older = await edit({ model, input_fidelity: 'low' })
+  t.is(older.status, 200, await older.clone().text())
+  t.is(older.headers.get('x-gateway-dropped'), null)
+})
+
 test.serial('200 a stream has each preview before the next is drawn, and events with their names', async t => {
   const { promise, resolve } = Promise.withResolvers<void>()
   emulator.next(streamedImage({ hold: { after: 1, until: promise } }))

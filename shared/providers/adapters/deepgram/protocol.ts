@@ -5,12 +5,12 @@ import type { Protocol, SyncAdapter, Target } from '../../contract.ts'
 import {
   invalidResponse,
   readList,
-  readNumber,
+  readOptionalNumber,
   readOptionalText,
   readText,
   valueAt,
 } from '../../toolkit/json-fields.ts'
-import { assertPriced, SpeakerNames, soundOf } from '../../toolkit/transcripts.ts'
+import { assertPriced, soundOf, speakersOf, TimeReader } from '../../toolkit/transcripts.ts'
 import { failure, withoutLanguage } from './failure.ts'
 
 /** Transcribing hours of speech takes minutes. */
@@ -78,26 +78,35 @@ function transcriptOf(json: unknown, input: TranscriptionInput): Transcript {
   const transcript = valueAt(best, 'transcript')
   // Silence yields an empty transcript.
   if (typeof transcript !== 'string') throw invalidResponse('it has no text `transcript`')
-  const speakers = new SpeakerNames()
   return {
     text: transcript,
     language: readOptionalText(channel, 'detected_language') ?? readOptionalText(best, 'languages.0'),
-    segments: input.segments
-      ? readList(json, 'results.utterances').map(one => segmentOf(one, input.speakers ? speakers : null))
-      : null,
-    words: input.words ? readList(best, 'words').map(wordOf) : null,
+    segments: input.segments ? segmentsOf(readList(json, 'results.utterances'), input) : null,
+    words: input.words ? wordsOf(readList(best, 'words')) : null,
     logprobs: null,
     usage: null,
   }
 }
 
-function segmentOf(utterance: unknown, speakers: SpeakerNames | null): Segment {
-  const [start, end] = [readNumber(utterance, 'start'), readNumber(utterance, 'end')]
-  const speaker = speakers === null ? null : speakers.nameOf(String(readNumber(utterance, 'speaker')))
-  return { start, end, text: readText(utterance, 'transcript'), speaker }
+function segmentsOf(utterances: readonly unknown[], input: TranscriptionInput): Segment[] {
+  const times = new TimeReader()
+  const speakers = input.speakers ? speakersOf(utterances.map(speakerOf)) : null
+  return utterances.map((utterance, i) => ({
+    ...times.read(utterance),
+    text: readText(utterance, 'transcript'),
+    speaker: speakers?.[i] ?? null,
+  }))
 }
 
-function wordOf(word: unknown): Word {
-  const written = readOptionalText(word, 'punctuated_word') ?? readText(word, 'word')
-  return { word: written, start: readNumber(word, 'start'), end: readNumber(word, 'end') }
+function speakerOf(utterance: unknown): string | null {
+  const speaker = readOptionalNumber(utterance, 'speaker')
+  return speaker === null ? null : String(speaker)
+}
+
+function wordsOf(words: readonly unknown[]): Word[] {
+  const times = new TimeReader()
+  return words.map(word => ({
+    word: readOptionalText(word, 'punctuated_word') ?? readText(word, 'word'),
+    ...times.read(word),
+  }))
 }

@@ -2,15 +2,8 @@ import { unsupported } from '../../../kinds/media.ts'
 import type { Segment, Transcript, TranscriptionInput, Word } from '../../../kinds/transcription.ts'
 import type { FormPart, SyncAdapter, Target } from '../../contract.ts'
 import { mapErrorParam } from '../../toolkit/error-param.ts'
-import {
-  invalidResponse,
-  readList,
-  readNumber,
-  readOptionalText,
-  readText,
-  valueAt,
-} from '../../toolkit/json-fields.ts'
-import { assertPriced, SpeakerNames, soundOf } from '../../toolkit/transcripts.ts'
+import { invalidResponse, readList, readOptionalText, readText, valueAt } from '../../toolkit/json-fields.ts'
+import { assertPriced, soundOf, speakersOf, TimeReader } from '../../toolkit/transcripts.ts'
 
 /** The official client's timeout. */
 const workMs = 240_000
@@ -86,15 +79,17 @@ function transcriptOf(json: unknown, input: TranscriptionInput): Transcript {
 
 /** Groups consecutive words of one speaker. Spaces belong to no speaker. */
 function turnsOf(parts: readonly unknown[]): Segment[] {
-  const speakers = new SpeakerNames()
+  const words = wordsIn(parts)
+  const speakers = speakersOf(words.map(part => readOptionalText(part, 'speaker_id')))
+  const times = new TimeReader()
   const turns: Segment[] = []
-  let space = ''
+  let [space, position] = ['', 0]
   for (const part of parts) {
     const type = readText(part, 'type')
     if (type === 'spacing') space = ' '
     if (type !== 'word') continue
-    const speaker = speakers.nameOf(readText(part, 'speaker_id'))
-    const word = { start: readNumber(part, 'start'), end: readNumber(part, 'end'), text: readText(part, 'text') }
+    const speaker = speakers[position++]!
+    const word = { ...times.read(part), text: readText(part, 'text') }
     const turn = turns.at(-1)
     if (turn?.speaker === speaker) Object.assign(turn, { end: word.end, text: turn.text + space + word.text })
     else turns.push({ ...word, speaker })
@@ -103,9 +98,12 @@ function turnsOf(parts: readonly unknown[]): Segment[] {
   return turns
 }
 
-/** Spaces and noises are not words. */
 function wordsOf(parts: readonly unknown[]): Word[] {
-  return parts
-    .filter(part => readText(part, 'type') === 'word')
-    .map(part => ({ word: readText(part, 'text'), start: readNumber(part, 'start'), end: readNumber(part, 'end') }))
+  const times = new TimeReader()
+  return wordsIn(parts).map(part => ({ word: readText(part, 'text'), ...times.read(part) }))
+}
+
+/** Spaces and noises are not words. */
+function wordsIn(parts: readonly unknown[]): unknown[] {
+  return parts.filter(part => readText(part, 'type') === 'word')
 }

@@ -15,7 +15,7 @@ import { isoLanguage } from '../../../kinds/transcription-options.ts'
 import type { FormPart, ProviderRequest, Source, SyncAdapter, SyncCall } from '../../contract.ts'
 import { readList, readNumber, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
-import { soundOf } from '../../toolkit/transcripts.ts'
+import { soundOf, TimeReader } from '../../toolkit/transcripts.ts'
 import { count } from './answer.ts'
 import { assertAudioSupport, eventsUntil, textOf, tokensOf, withErrorParam } from './audio.ts'
 
@@ -149,11 +149,12 @@ async function fileOf(call: TranscriptionCall): Promise<Source> {
 
 function inPieces(answer: Readable): TranscriptionOutput {
   const last = 'transcript.text.done'
+  const times = new TimeReader()
   let transcript: Transcript | null = null
   async function* pieces(): AsyncGenerator<TranscriptPiece> {
     for await (const json of eventsUntil(last, answer)) {
       if (json.type === 'transcript.text.delta') yield pieceOf(json)
-      else if (json.type === 'transcript.text.segment') yield { segment: segmentOf(json) }
+      else if (json.type === 'transcript.text.segment') yield { segment: segmentOf(json, times) }
       else if (json.type === last) transcript = transcriptIn(json)
     }
   }
@@ -169,8 +170,8 @@ function transcriptIn(json: unknown): Transcript {
   return {
     text: textOf(json, 'text'),
     language: readOptionalText(json, 'language'),
-    segments: optionalList(json, 'segments', segmentOf),
-    words: optionalList(json, 'words', wordOf),
+    segments: optionalTimedList(json, 'segments', segmentOf),
+    words: optionalTimedList(json, 'words', wordOf),
     logprobs: optionalList(json, 'logprobs', probabilityOf),
     usage: usageOf(valueAt(json, 'usage')),
   }
@@ -180,8 +181,13 @@ function optionalList<T>(json: unknown, name: string, read: (entry: unknown) => 
   return valueAt(json, name) == null ? null : readList(json, name).map(read)
 }
 
-function wordOf(json: unknown): Word {
-  return { start: readNumber(json, 'start'), end: readNumber(json, 'end'), word: textOf(json, 'word') }
+function optionalTimedList<T>(json: unknown, name: string, read: (entry: unknown, times: TimeReader) => T): T[] | null {
+  const times = new TimeReader()
+  return optionalList(json, name, entry => read(entry, times))
+}
+
+function wordOf(json: unknown, times: TimeReader): Word {
+  return { ...times.read(json), word: textOf(json, 'word') }
 }
 
 function probabilityOf(json: unknown): TokenProbability {
@@ -193,13 +199,12 @@ function probabilityOf(json: unknown): TokenProbability {
 /** Whisper's segment fields in addition to text and times. */
 const details = ['seek', 'tokens', 'temperature', 'avg_logprob', 'compression_ratio', 'no_speech_prob']
 
-function segmentOf(json: unknown): Segment {
+function segmentOf(json: unknown, times: TimeReader): Segment {
   const detailEntries = isObject(json)
     ? details.filter(name => json[name] !== undefined).map(name => [name, json[name]])
     : []
   return {
-    start: readNumber(json, 'start'),
-    end: readNumber(json, 'end'),
+    ...times.read(json),
     text: textOf(json, 'text'),
     speaker: readOptionalText(json, 'speaker'),
     ...idOf(json),
