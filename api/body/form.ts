@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
 import { unknownFieldError, validate } from '../../shared/base/validate.ts'
@@ -18,6 +19,7 @@ export async function receiveForm({ body }: Endpoint, form: Form, state: State):
   const { fields, files, digest } = await readMultipart<StoredFile>(state.request, {
     files: Object.fromEntries(form.files.map(({ name, max = 1 }) => [name, max])),
     lists: form.lists ?? [],
+    single: body instanceof z.ZodObject ? new Set(Object.keys(body.shape)) : undefined,
     maxFieldBytes: form.maxFieldBytes,
     maxFields: form.maxFields,
     take: part => {

@@ -33,6 +33,8 @@ export type MultipartRules<T> = {
   files: Readonly<Record<string, number>>
   /** Text fields that may be repeated. Their names, and those of multiple files, may end with `[]`. */
   lists: readonly string[]
+  /** Text fields that must not be repeated; undefined = all that are not in `lists`. What no one reads may come twice. */
+  single?: ReadonlySet<string> | undefined
   /** Maximum length of a text field; default 256 KiB. */
   maxFieldBytes?: number | undefined
   /** Maximum number of text fields; default 64. */
@@ -82,6 +84,7 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       parser.on('field', (sent, value, { valueTruncated, nameTruncated }) => {
         const name = rules.lists.includes(listName(sent)) ? listName(sent) : sent
         const isList = rules.lists.includes(name)
+        const earlier = Object.hasOwn(fields, name) ? fields[name]! : null
         try {
           rules.held.take(value.length)
           rules.held.grow(parsedBytes(value.length, oneString))
@@ -89,9 +92,10 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
           return reject(error)
         }
         if (valueTruncated || nameTruncated) reject(malformedError(`\`${name}\` is too long.`, name))
-        else if (!isList && Object.hasOwn(fields, name)) reject(malformedError(`The form has \`${name}\` twice.`, name))
+        else if (earlier !== null && !isList && rules.single?.has(name) !== false)
+          reject(malformedError(`The form has \`${name}\` twice.`, name))
         else {
-          const all = isList ? [...(fields[name] ?? []), value] : value
+          const all = isList || earlier !== null ? [...[earlier ?? []].flat(), value] : value
           Object.defineProperty(fields, name, { value: all, enumerable: true, configurable: true })
         }
       })

@@ -69,7 +69,7 @@ function formSchema(form: Form, body: BodySchema): Json {
     },
     ...(needed.length > 0 && { required: needed }),
     ...(only && dependentRequired && { dependentRequired }),
-    additionalProperties: false,
+    additionalProperties: body.additionalProperties ?? false,
   }
 }
 
@@ -83,7 +83,12 @@ function withoutNull({ type, enum: values, ...schema }: Json): Json {
   }
 }
 
-type BodySchema = { properties?: Record<string, Json>; required?: string[]; dependentRequired?: Json }
+type BodySchema = {
+  properties?: Record<string, Json>
+  required?: string[]
+  dependentRequired?: Json
+  additionalProperties?: unknown
+}
 
 function fileSchema({ description, max = 1 }: FormFile): Json {
   if (max === 1) return { ...bytes, description }

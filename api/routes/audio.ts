@@ -1,3 +1,4 @@
+import type { z } from 'zod'
 import { musicRequest } from '../../shared/kinds/music.ts'
 import { sfxRequest } from '../../shared/kinds/sfx.ts'
 import { soundTypes } from '../../shared/kinds/sound.ts'
@@ -14,6 +15,7 @@ import { runMedia } from '../../shared/media/run.ts'
 import { deliverSound, type SoundKind } from '../../shared/media/sounds.ts'
 import { deliverTranscript } from '../../shared/media/transcripts.ts'
 import { mergeObjectField, parseFields, uploadUrls } from '../body/form.ts'
+import { knownFields } from '../body/known-fields.ts'
 import { type Endpoint, endpointWithoutKoa, type Form, type RequestWithoutKoa } from '../endpoint.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { speechEvent, transcriptAnswer } from '../schemas/media.ts'
@@ -27,18 +29,24 @@ const access = { scope: '*' } as const
 const soundAnswer = {
   200: {
     description: 'The audio, streamed as it is generated.',
-    headers: generationHeaders,
+    headers: [...generationHeaders, 'x-gateway-dropped'] satisfies AnswerHeaderName[],
     contentType: soundTypes.mp3,
     also: [...new Set(Object.values(soundTypes))].filter(type => type !== soundTypes.mp3),
   },
 }
 
 /** Generates audio and streams it. */
-async function createSound(kind: SoundKind, request: RequestWithoutKoa<Body>, asEvents = false): Promise<void> {
-  const { services, apiKey, body, requestId, client, headers, logFields } = request
+async function createSound(
+  kind: SoundKind,
+  schema: z.ZodObject,
+  request: RequestWithoutKoa<Body>,
+  asEvents = false,
+): Promise<void> {
+  const { services, apiKey, requestId, client, headers, logFields } = request
+  const { body, dropped } = knownFields(schema, request.body)
   const labels = labelsOf(headers)
   const timeouts = timeoutsOf(headers, body, services)
-  const input = { kind, key: apiKey, requestId, body, labels, timeouts, stream: true, events: asEvents }
+  const input = { kind, key: apiKey, requestId, body, dropped, labels, timeouts, stream: true, events: asEvents }
   const report = await runMedia(services, { ...input, deliver: delivery => deliverSound(delivery, asEvents) }, client)
   Object.assign(logFields, report)
 }
@@ -50,14 +58,14 @@ const createSpeech = endpointWithoutKoa({
   tag,
   summary: 'Create speech',
   description:
-    'Generates audio from text. The bytes are streamed as they are generated; with `stream_format: "sse"`, as events. Billed per character or per token, depending on the model.',
+    'Generates audio from text. The bytes are streamed as they are generated; with `stream_format: "sse"`, as events. Billed per character or per token, depending on the model. Other fields are left out and named in `x-gateway-dropped`.',
   access,
   headers: [timeoutHeader],
   body: speechRequest,
   example: { model: 'tts-1', input: 'The quick brown fox jumped over the lazy dog.', voice: 'alloy' },
   answers: { 200: { ...soundAnswer[200], events: speechEvent } },
   errors: [...modelErrors],
-  handle: request => createSound('speech', request, request.body.stream_format === 'sse'),
+  handle: request => createSound('speech', speechRequest, request, request.body.stream_format === 'sse'),
 })
 
 /** OpenAI's multipart form: the audio is a file. */
@@ -98,7 +106,7 @@ const createTranscription = endpointWithoutKoa({
   tag,
   summary: 'Create a transcription',
   description:
-    'Transcribes audio, sent as a multipart form with a `file` or as JSON with an `audio_url`. Billed per minute of the measured audio length or per token, depending on the model.',
+    'Transcribes audio, sent as a multipart form with a `file` or as JSON with an `audio_url`. Billed per minute of the measured audio length or per token, depending on the model. Other fields are left out and named in `x-gateway-dropped`.',
   access,
   headers: [timeoutHeader],
   body: transcriptionRequest,
@@ -113,7 +121,7 @@ const createTranscription = endpointWithoutKoa({
     },
   },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
-  handle: request => transcribe(request, request.body),
+  handle: request => transcribe(request, knownFields(transcriptionRequest, request.body)),
 })
 
 const createTranslation = endpointWithoutKoa({
@@ -123,7 +131,7 @@ const createTranslation = endpointWithoutKoa({
   tag,
   summary: 'Create a translation',
   description:
-    'Translates audio of any language into English text. Requires a model whose row has `translates`. Billed like transcriptions.',
+    'Translates audio of any language into English text. Requires a model whose row has `translates`. Billed like transcriptions. Other fields are left out and named in `x-gateway-dropped`.',
   access,
   headers: [timeoutHeader],
   body: translationRequest,
@@ -147,13 +155,16 @@ const createTranslation = endpointWithoutKoa({
     },
   },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
-  handle: request => transcribe(request, { ...request.body, translate: true }),
+  handle: request => {
+    const { body, dropped } = knownFields(translationRequest, request.body)
+    return transcribe(request, { body: { ...body, translate: true }, dropped })
+  },
 })
 
 /** Transcribes audio and responds with the transcript. */
 async function transcribe(
   { services, apiKey, requestId, client, headers, logFields }: RequestWithoutKoa<unknown>,
-  body: TranscriptionRequest,
+  { body, dropped }: { body: TranscriptionRequest; dropped: readonly string[] },
 ): Promise<void> {
   const events = body.stream === true
   const input = {
@@ -165,7 +176,7 @@ async function transcribe(
     timeouts: timeoutsOf(headers, body, services),
     stream: events,
     events,
-    dropped: transcriptFieldsWithoutEffect(body),
+    dropped: [...transcriptFieldsWithoutEffect(body), ...dropped],
   }
   const report = await runMedia(services, { ...input, deliver: deliverTranscript }, client)
   Object.assign(logFields, report)
@@ -177,14 +188,15 @@ const createMusic = endpointWithoutKoa({
   operationId: 'createMusic',
   tag,
   summary: 'Create music',
-  description: 'Generates a song or an instrumental piece from a prompt. Billed at one price per song.',
+  description:
+    'Generates a song or an instrumental piece from a prompt. Billed at one price per song. Other fields are left out and named in `x-gateway-dropped`.',
   access,
   headers: [timeoutHeader],
   body: musicRequest,
   example: { prompt: 'A slow waltz for two cellos', duration_s: 30, instrumental: true },
   answers: soundAnswer,
   errors: [...modelErrors],
-  handle: request => createSound('music', request),
+  handle: request => createSound('music', musicRequest, request),
 })
 
 const createSfx = endpointWithoutKoa({
@@ -193,14 +205,15 @@ const createSfx = endpointWithoutKoa({
   operationId: 'createSoundEffect',
   tag,
   summary: 'Create a sound effect',
-  description: 'Generates a sound effect from a prompt. Billed per effect if the model has a price, otherwise free.',
+  description:
+    'Generates a sound effect from a prompt. Billed per effect if the model has a price, otherwise free. Other fields are left out and named in `x-gateway-dropped`.',
   access,
   headers: [timeoutHeader],
   body: sfxRequest,
   example: { prompt: 'A heavy wooden door creaks open', duration_s: 3 },
   answers: soundAnswer,
   errors: [...modelErrors],
-  handle: request => createSound('sfx', request),
+  handle: request => createSound('sfx', sfxRequest, request),
 })
 
 export const audioRoutes: Endpoint[] = [

@@ -4,6 +4,7 @@ import type { Delivery } from '../../shared/media/delivery.ts'
 import { checkPictures, deliverImages } from '../../shared/media/images.ts'
 import { runMedia } from '../../shared/media/run.ts'
 import { parseFields, uploadUrls, withFieldNames } from '../body/form.ts'
+import { knownFields } from '../body/known-fields.ts'
 import { type Endpoint, endpointWithoutKoa, type Form, type RequestWithoutKoa } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { imagesAnswer } from '../schemas/media.ts'
@@ -12,7 +13,8 @@ import { mediaModelList } from './model-list.ts'
 import { labelsOf, timeoutHeader, timeoutsOf } from './request-headers.ts'
 
 async function createImages(request: RequestWithoutKoa<ImageRequest>): Promise<void> {
-  const { services, apiKey, body, requestId, client, headers, logFields } = request
+  const { services, apiKey, requestId, client, headers, logFields } = request
+  const { body, dropped } = knownFields(imageRequest, request.body)
   const input = {
     kind: 'image' as const,
     key: apiKey,
@@ -22,6 +24,7 @@ async function createImages(request: RequestWithoutKoa<ImageRequest>): Promise<v
     timeouts: timeoutsOf(headers, body, services),
     stream: false,
     events: body.stream === true,
+    dropped,
     check: (references: References) => checkPictures(services, references, apiKey.policy),
     deliver: (delivery: Delivery<'image'>) => deliverImages(delivery, body),
   }
@@ -72,7 +75,7 @@ const common = {
 } as const satisfies Partial<Endpoint>
 
 const text =
-  'Creates images from a prompt, or edits `input_references`. Billed per image or per token, depending on the model; an image that cannot be decoded is not billed.'
+  'Creates images from a prompt, or edits `input_references`. Billed per image or per token, depending on the model; an image that cannot be decoded is not billed. Other fields are left out and named in `x-gateway-dropped`.'
 
 export const imageRoutes: Endpoint[] = [
   endpointWithoutKoa({

@@ -102,10 +102,15 @@ async function documentSize(data: string | undefined, owner: SlotOwner): Promise
 
 function userParts({ messages }: ChatRequest): LocatedPart[] {
   return messages.flatMap((message, i) =>
-    message.role === 'user' && typeof message.content !== 'string'
-      ? message.content.map((part, j) => ({ part, param: `messages.${i}.content.${j}` }))
+    hasParts(message)
+      ? message.content.map((part: UserPart, j) => ({ part, param: `messages.${i}.content.${j}` }))
       : [],
   )
+}
+
+/** The messages that may have files: those of the user, and results of tools. */
+function hasParts(message: ChatMessage): message is ChatMessage & { content: UserPart[] } {
+  return (message.role === 'user' || message.role === 'tool') && typeof message.content !== 'string'
 }
 
 /** Inlines the files of a chat request that are behind a URL. */
@@ -129,11 +134,11 @@ export async function inlineChatDocuments(
     }),
   )
   const messages = body.messages.map(message =>
-    message.role === 'user' && typeof message.content !== 'string'
-      ? { ...message, content: message.content.map(part => inlined.get(part) ?? part) }
+    hasParts(message)
+      ? { ...message, content: message.content.map((part: UserPart) => inlined.get(part) ?? part) }
       : message,
   )
-  return { ...body, messages }
+  return { ...body, messages: messages as ChatMessage[] }
 }
 
 const maxDocuments = 16

@@ -19,7 +19,7 @@ const reasoning = alike('type text summary data signature format id index')
 const messages = new Objects('role')
   .add('system developer function', members('role name', { content: texts }))
   .add('user', members('role name', { content: parts }))
-  .add('tool', members('role name tool_call_id', { content: texts }))
+  .add('tool', members('role name tool_call_id', { content: parts }))
   .add(
     'assistant',
     members('role name refusal prefix partial reasoning reasoning_content', {

@@ -60,6 +60,11 @@ const userContent = z.union([
   z.string(),
   z.array(z.discriminatedUnion('type', [text, imageUrl, inputAudio, file]).meta({ id: 'ChatUserPart' })).min(1),
 ])
+/** Tools that take screenshots answer with images. Routing moves those and files to the user, after which there are texts only. */
+const resultContent = z.union([
+  z.string(),
+  z.array(z.discriminatedUnion('type', [text, imageUrl, file]).meta({ id: 'ChatToolPart' })).min(1),
+]) as unknown as typeof textContent
 
 /** Mistral’s API and clients leave it out; `completeChat` sets it. */
 const functionType = z.literal('function').optional() as unknown as z.ZodLiteral<'function'>
@@ -119,7 +124,7 @@ const message = z
       })
       .meta({ id: 'ChatAssistantMessage' }),
     z
-      .looseObject({ role: z.literal('tool'), tool_call_id: z.string().min(1), content: textContent, ...marked })
+      .looseObject({ role: z.literal('tool'), tool_call_id: z.string().min(1), content: resultContent, ...marked })
       .meta({ id: 'ChatToolMessage' }),
     z
       .looseObject({ role: z.literal('function'), name: z.string(), content: z.string().nullable(), ...marked })

@@ -15,6 +15,7 @@ import {
   referenceTo,
   unsupported,
 } from './media.ts'
+import { refusedField, refusedUnless } from './refused-field.ts'
 import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
 export const maxImageReferences = 16
@@ -26,9 +27,30 @@ const usualReferenceMib = 10
 export const imageFormats = ['png', 'jpeg', 'webp'] as const
 const tiers = ['512', '1K', '2K', '4K'] as const
 
+const referenceProblem = 'is not taken: send the images in `input_references`.'
+const maskProblem = 'is not taken: send the image as `mask`.'
+const countProblem = 'is not taken: send the number of images as `n`.'
+/** Other APIs' names of the images to draw from, and of their number: Together's, fal's, Replicate's, Stable Diffusion's. */
+const otherNames = {
+  image: refusedField(referenceProblem),
+  image_url: refusedField(referenceProblem),
+  image_urls: refusedField(referenceProblem),
+  image_base64: refusedField(referenceProblem),
+  image_prompt: refusedField(referenceProblem),
+  init_image: refusedField(referenceProblem),
+  input_image: refusedField(referenceProblem),
+  reference_images: refusedField(referenceProblem),
+  mask_image: refusedField(maskProblem),
+  mask_url: refusedField(maskProblem),
+  num_images: refusedUnless(1, countProblem),
+  num_outputs: refusedUnless(1, countProblem),
+  batch_size: refusedUnless(1, countProblem),
+}
+
 /** `POST /v1/images`: OpenAI's fields, and OpenRouter's `aspect_ratio`, `resolution` and `input_references`. */
 export const imageRequest = z
-  .strictObject({
+  .looseObject({
+    ...otherNames,
     ...ofOpenRouter,
     model: common.model,
     prompt: z.string().min(1).max(32_000).describe('What to draw, or what to change.'),

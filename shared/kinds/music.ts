@@ -1,12 +1,23 @@
 import { z } from 'zod'
 import type { ModelRow } from '../catalog/schema.ts'
 import { chooseOption, common, ofOpenRouter, unsupported } from './media.ts'
+import { refusedField } from './refused-field.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
 import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
+const durationProblem = 'is not taken: send `duration_s`, in seconds.'
+/** Other APIs' names of `duration_s`, such as those of ElevenLabs (elevenlabs.io/docs/api-reference/music/compose). */
+export const otherDurations = {
+  duration: refusedField(durationProblem),
+  duration_seconds: refusedField(durationProblem),
+  seconds: refusedField(durationProblem),
+  music_length_ms: refusedField(durationProblem),
+}
+
 /** `POST /v1/audio/music`. */
 export const musicRequest = z
-  .strictObject({
+  .looseObject({
+    ...otherDurations,
     ...ofOpenRouter,
     model: common.model,
     prompt: z.string().min(1).max(4_096).describe('What the music is like.'),

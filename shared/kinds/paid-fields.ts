@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { asksForNothing, refusedField } from './refused-field.ts'
 
 /**
  * Fields for features that providers bill in addition to tokens: searches, hosted tools. The
@@ -54,22 +55,13 @@ export const openRouterFields = {
     .describe('OpenRouter’s name of the conversation, like `prompt_cache_key`.'),
 }
 
-function rejectedField(asksForNothing: (value: object) => boolean = isEmpty) {
+function rejectedField(isOff: (value: object) => boolean = () => false) {
   const isHarmless = (value: unknown) =>
-    value === null || value === false || value === '' || (typeof value === 'object' && asksForNothing(value))
-  return z
-    .unknown()
-    .refine(isHarmless, 'is billed separately by providers and has no price here: omit it.')
-    .optional()
-    .meta({ 'x-internal': true })
+    asksForNothing(value) || (typeof value === 'object' && value !== null && isOff(value))
+  return refusedField('is billed separately by providers and has no price here: omit it.', isHarmless)
 }
 
 /** xAI's syntax for disabled search. */
 function isSearchOff(value: object): boolean {
-  return isEmpty(value) || ('mode' in value && value.mode === 'off')
-}
-
-/** An empty options object still enables the feature; an empty list selects nothing. */
-function isEmpty(value: object): boolean {
-  return Array.isArray(value) && value.length === 0
+  return 'mode' in value && value.mode === 'off'
 }

@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import { common, ofOpenRouter } from './media.ts'
-import { durationOf, soundFormatOf } from './music.ts'
+import { durationOf, otherDurations, soundFormatOf } from './music.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
 import { type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
 /** `POST /v1/audio/sfx`. */
 export const sfxRequest = z
-  .strictObject({
+  .looseObject({
+    ...otherDurations,
     ...ofOpenRouter,
     model: common.model,
     prompt: z.string().min(1).max(2_048).describe('What is heard.'),

@@ -1,14 +1,22 @@
 import { z } from 'zod'
 import type { ModelRow } from '../catalog/schema.ts'
 import { chooseOption, common, listOf, ofOpenRouter, unsupported } from './media.ts'
+import { refusedField } from './refused-field.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
 import { charactersOf, type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
 const voiceId = z.string().min(1).max(128)
 
+/** How Mistral's clients choose who speaks (docs.mistral.ai/studio/audio/text-to-speech/generate-speech, @ai-sdk/mistral). */
+const otherVoices = {
+  voice_id: refusedField('is not taken: send it as `voice`.'),
+  ref_audio: refusedField('is not taken: choose a `voice` of the model.'),
+}
+
 /** `POST /v1/audio/speech`: OpenAI's fields. */
 export const speechRequest = z
-  .strictObject({
+  .looseObject({
+    ...otherVoices,
     ...ofOpenRouter,
     model: common.model,
     input: z.string().min(1).max(40_000).describe('The text to speak.'),

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { common, ofOpenRouter, referenceTo } from './media.ts'
+import { refusedField, refusedUnless } from './refused-field.ts'
 
 export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json'] as const
 export type TranscriptFormat = (typeof transcriptFormats)[number]
@@ -33,9 +34,19 @@ const voiceActivity = z.strictObject({
 })
 export type VoiceActivity = z.infer<typeof voiceActivity>
 
+/**
+ * What other APIs call who speaks, and a translation: the SDKs of Mistral send `diarize: false` with every request, and
+ * clients of whisper servers `task`.
+ */
+const otherTasks = {
+  diarize: refusedField('is not taken: `response_format: "diarized_json"` tells who speaks.'),
+  task: refusedUnless('transcribe', 'is not taken: use `/v1/audio/translations`.'),
+}
+
 /** `POST /v1/audio/transcriptions` as JSON; the multipart form has `file` in place of `audio_url`. */
 export const transcriptionRequest = z
-  .strictObject({
+  .looseObject({
+    ...otherTasks,
     ...ofOpenRouter,
     model: common.model,
     audio_url: referenceTo('audio'),
@@ -100,7 +111,8 @@ export const transcriptionRequest = z
   .meta({ id: 'CreateTranscriptionRequest' })
 /** `POST /v1/audio/translations` as JSON; the multipart form has `file` in place of `audio_url`. */
 export const translationRequest = z
-  .strictObject({
+  .looseObject({
+    to_language: refusedUnless('en', 'must be `en`: the gateway translates into English.'),
     ...ofOpenRouter,
     model: common.model,
     audio_url: referenceTo('audio'),

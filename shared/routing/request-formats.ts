@@ -2,6 +2,7 @@ import { type ChatRequest, completeChat } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { fitChat } from '../providers/profile/fit-chat.ts'
+import { withMovedMedia } from '../providers/toolkit/over-chat/move-media.ts'
 import { ownFields } from '../providers/toolkit/request-fields.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from './features.ts'
 import { generateContentFeatures } from './generate-content-features.ts'
@@ -80,7 +81,7 @@ export const requestFormats: { readonly [K in DirectKind]: RequestFormat<K> } = 
     words: openAiWords('messages'),
     isConversation: true,
     namesBlocks: false,
-    complete: completeChat,
+    complete: body => withMovedMedia(completeChat(body)),
     isPlain: isPlainChat,
     fit: fitChat,
   },

@@ -187,7 +187,15 @@ async function* readCalls(services: BatchServices, batch: Batch, target: Provide
       const features = await measuredFeatures(kind, body, bytes!.length, batch)
       if (features.unlisted) throw cannot(`line ${number} has members that cannot be sent`)
       const passesUnknown = services.config.passUnknownFields
-      const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia, passesUnknown }
+      const complete = format.complete?.(body) ?? body
+      const call: Call<DirectKind> = {
+        target,
+        body: complete,
+        raw: null,
+        maxTokens: null,
+        media: noMedia,
+        passesUnknown,
+      }
       if (mayExtendPrompt(target, features) || features.toolReads)
         throw cannot(`line ${number} lets the provider read more than the request`)
       yield { number, features, call }
