@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
-import { unknownFieldError, validate } from '../../shared/base/validate.ts'
+import { unknownFieldError, validateRequest } from '../../shared/base/validate.ts'
 import type { StoredFile } from '../../shared/files/files.ts'
 import { storeUpload } from '../../shared/files/uploads.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Endpoint, Form, Upload } from '../endpoint.ts'
 import type { State } from '../state.ts'
-import { readMultipart } from './multipart.ts'
+import { type Fields, readMultipart } from './multipart.ts'
 import { holdBody } from './read-body.ts'
 
 /**
@@ -16,7 +16,11 @@ import { holdBody } from './read-body.ts'
  */
 export async function receiveForm({ body }: Endpoint, form: Form, state: State): Promise<void> {
   const { services, apiKey } = state
-  const { fields, files, digest } = await readMultipart<StoredFile>(state.request, {
+  const {
+    fields: sent,
+    files,
+    digest,
+  } = await readMultipart<StoredFile>(state.request, {
     files: Object.fromEntries(form.files.map(({ name, max = 1 }) => [name, max])),
     lists: form.lists ?? [],
     single: body instanceof z.ZodObject ? new Set(Object.keys(body.shape)) : undefined,
@@ -33,6 +37,7 @@ export async function receiveForm({ body }: Endpoint, form: Form, state: State):
     instead: form.instead,
     undo: stored => services.files.remove(stored),
   })
+  const fields = withoutEmpty(sent)
   state.raw = digest
   state.uploads = files
   for (const { name, required } of form.files)
@@ -41,7 +46,20 @@ export async function receiveForm({ body }: Endpoint, form: Form, state: State):
   for (const [field, name] of Object.entries(form.names ?? {}))
     if (Object.hasOwn(fields, field) && files.some(file => file.name === name)) throw unknownFieldError(field, null)
   if (!form.toBody || !body) for (const name of Object.keys(fields)) throw unknownFieldError(name, null)
-  else state.body = await withFormNames(form, async () => validate(body, await form.toBody!(fields, files, services)))
+  else
+    state.body = await withFormNames(form, async () => {
+      const given = await form.toBody!(fields, files, services)
+      return validateRequest(body, given, null).body
+    })
+}
+
+/** Clients of typed languages write all fields of a form, those that are not set as empty text (go-openai, image.go). */
+function withoutEmpty(fields: Fields): Fields {
+  const given = Object.entries(fields).map(([name, value]) => [
+    name,
+    Array.isArray(value) ? value.filter(text => text !== '') : value,
+  ])
+  return Object.fromEntries(given.filter(([, value]) => value!.length > 0))
 }
 
 /** The URL of a form's file is used immediately. */
@@ -58,9 +76,12 @@ export function uploadUrls({ blobs, clock }: Platform, uploads: readonly Upload[
 }
 
 const number = /^[+-]?\d+(?:\.\d+)?$/
-const flags = new Map<unknown, boolean>([
+/** Python's `requests` writes `True` and `False`, others numbers. */
+const flags = new Map([
   ['true', true],
+  ['1', true],
   ['false', false],
+  ['0', false],
 ])
 
 /** Parses some text fields of a form to their types. Values that do not parse stay, so that validation rejects them. */
@@ -70,7 +91,7 @@ export function parseFields(
 ): Record<string, unknown> {
   const parse = ([name, value]: [string, unknown]) => {
     if (types.numbers?.includes(name) && number.test(String(value))) return [name, Number(value)]
-    return [name, types.flags?.includes(name) ? (flags.get(value) ?? value) : value]
+    return [name, types.flags?.includes(name) ? (flags.get(String(value).toLowerCase()) ?? value) : value]
   }
   return Object.fromEntries(Object.entries(fields).map(parse))
 }

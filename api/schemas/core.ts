@@ -232,6 +232,7 @@ export const streamed: ReadonlyMap<z.ZodType, z.ZodType> = new Map<z.ZodType, z.
 
 export const embeddings = z
   .looseObject({
+    id: z.string(),
     object: z.literal('list'),
     model: z.string(),
     provider: z.string(),

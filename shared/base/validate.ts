@@ -5,6 +5,7 @@ import { issueText } from './issue-text.ts'
 import { formatPath } from './json.ts'
 import { editBody } from './json-member.ts'
 import { nearestName } from './near-misses.ts'
+import { otherFormOf } from './other-forms.ts'
 import { compilePredicate, type Predicate } from './predicate.ts'
 
 /**
@@ -12,8 +13,9 @@ import { compilePredicate, type Predicate } from './predicate.ts'
  * (`validateRequest`). Clients of typed languages write all their fields; OpenAI takes `tool_choice: null`
  * (praxis-proxy/ai#1266), and servers that refused such nulls had to learn it (vllm-project/vllm#19679). Only where
  * the predicate is false, or a member of the top level is null, a walk along the schema leaves these members out of a
- * copy, and out of the text that is forwarded, whose other members keep their characters. Types do not change, so no
- * reader meets a null that its type lacks. Members that may be null keep it below the top level, and so do values,
+ * copy, and out of the text that is forwarded, whose other members keep their characters; it also writes what clients say
+ * in another form in that of the schema (`other-forms.ts`). Types do not change, so no reader meets a null that its type
+ * lacks. Members that may be null keep it below the top level, and so do values,
  * such as those in a JSON Schema. A change of something (PATCH) is read strictly: null may mean another value there.
  * The OpenAPI document has these members as nullable.
  */
@@ -51,8 +53,9 @@ export function validate<T>(schema: z.ZodType<T>, value: unknown, what = 'The bo
 }
 
 /**
- * Validates the body of a request in which null stands for an absent member wherever one is optional; see `validate`.
- * `raw`: its text. Returns the body without such nulls, and the text, which lacks them too, as it may be sent on.
+ * Validates the body of a request in which null stands for an absent member wherever one is optional, and values may
+ * have other forms; see `validate`. `raw`: its text. Returns the body without such nulls and forms, and the text, which
+ * lacks them too, as it may be sent on.
  */
 export function validateRequest<T, Raw extends Buffer | null>(
   schema: z.ZodType<T>,
@@ -61,7 +64,7 @@ export function validateRequest<T, Raw extends Buffer | null>(
   what = 'The body',
 ): { body: T; raw: Raw } {
   if (predicateOf(schema)?.(value) && !hasNull(value)) return { body: value as T, raw }
-  const given = withoutNulls(schema, value)
+  const given = inSchemaForm(schema, value)
   const body = validate(schema, given, what)
   return { body, raw: given === value ? raw : edited(raw, value as Json, given as Json) }
 }
@@ -167,23 +170,23 @@ function isMissing(issue: z.core.$ZodIssue): boolean {
 }
 
 type Schema = z.core.$ZodType
-/** Returns a value without nulls in place of absent members; the value itself if it has none. */
-type Dropper = (value: unknown) => unknown
+/** Returns a value in the form of its schema; the value itself if it has it. */
+type Rewrite = (value: unknown) => unknown
 
-/** The dropper of each schema, compiled on first use; null if the schema has no member to drop. */
-const droppers = new WeakMap<Schema, Dropper | null>()
+/** The rewrite of each schema, compiled on first use; null if the schema has nothing to change. */
+const rewrites = new WeakMap<Schema, Rewrite | null>()
 
 /**
  * A value without the members that are null although their schema lets them be absent, but not null: clients that write
  * all their fields, as those of typed languages do, mean by it that there is none. A member that may be null keeps it,
- * except at the top level, since providers refuse it there. Objects without such members are returned as they are, others
- * are copied.
+ * except at the top level, since providers refuse it there. Other forms (`other-forms.ts`) become that of the schema.
+ * Objects that have neither are returned as they are, others are copied.
  */
-export function withoutNulls(schema: Schema, value: unknown): unknown {
-  const dropped = dropperOf(schema)?.(value) ?? value
+export function inSchemaForm(schema: Schema, value: unknown): unknown {
+  const rewritten = rewriteOf(schema)?.(value) ?? value
   const { def } = schema._zod as z.core.$ZodTypes['_zod']
-  if (def.type !== 'object' || !hasNull(dropped)) return dropped
-  const given = { ...(dropped as Json) }
+  if (def.type !== 'object' || !hasNull(rewritten)) return rewritten
+  const given = { ...(rewritten as Json) }
   for (const name in given) if (given[name] === null && isOptional(ownMember(def.shape, name))) delete given[name]
   return given
 }
@@ -200,16 +203,23 @@ function isOptional(member: Schema | undefined): boolean {
   return member?._zod.def.type === 'optional'
 }
 
-function dropperOf(schema: Schema): Dropper | null {
-  let dropper = droppers.get(schema)
-  if (dropper === undefined) {
-    dropper = compileDropper(schema)
-    droppers.set(schema, dropper)
+function rewriteOf(schema: Schema): Rewrite | null {
+  let rewrite = rewrites.get(schema)
+  if (rewrite === undefined) {
+    rewrite = compileRewrite(schema)
+    rewrites.set(schema, rewrite)
   }
-  return dropper
+  return rewrite
 }
 
-function compileDropper(schema: Schema): Dropper | null {
+function compileRewrite(schema: Schema): Rewrite | null {
+  const toSchemaForm = otherFormOf(schema)
+  const inner = compileInner(schema)
+  if (!toSchemaForm || !inner) return toSchemaForm ?? inner
+  return value => inner(toSchemaForm(value))
+}
+
+function compileInner(schema: Schema): Rewrite | null {
   const { def } = schema._zod as z.core.$ZodTypes['_zod']
   switch (def.type) {
     case 'optional':
@@ -218,9 +228,9 @@ function compileDropper(schema: Schema): Dropper | null {
     case 'prefault':
     case 'nonoptional':
     case 'readonly':
-      return dropperOf(def.innerType)
+      return rewriteOf(def.innerType)
     case 'pipe':
-      return dropperOf(def.in)
+      return rewriteOf(def.in)
     case 'array':
       return compileArray(def.element)
     case 'record':
@@ -236,14 +246,14 @@ function compileDropper(schema: Schema): Dropper | null {
   }
 }
 
-function compileArray(element: Schema): Dropper | null {
-  const drop = dropperOf(element)
-  if (!drop) return null
+function compileArray(element: Schema): Rewrite | null {
+  const rewrite = rewriteOf(element)
+  if (!rewrite) return null
   return value => {
     if (!Array.isArray(value)) return value
     let changed: unknown[] | null = null
     for (let index = 0; index < value.length; index++) {
-      const item = drop(value[index])
+      const item = rewrite(value[index])
       if (item === value[index]) continue
       changed ??= [...value]
       changed[index] = item
@@ -252,16 +262,16 @@ function compileArray(element: Schema): Dropper | null {
   }
 }
 
-function compileRecord(valueType: Schema): Dropper | null {
-  const drop = dropperOf(valueType)
-  if (!drop) return null
-  return value => (isObject(value) ? withChanged(value, Object.keys(value), drop) : value)
+function compileRecord(valueType: Schema): Rewrite | null {
+  const rewrite = rewriteOf(valueType)
+  if (!rewrite) return null
+  return value => (isObject(value) ? withChanged(value, Object.keys(value), rewrite) : value)
 }
 
-function withChanged(value: Json, names: readonly string[], drop: Dropper): Json {
+function withChanged(value: Json, names: readonly string[], rewrite: Rewrite): Json {
   let changed: Json | null = null
   for (const name of names) {
-    const member = drop(value[name])
+    const member = rewrite(value[name])
     if (member === value[name]) continue
     changed ??= { ...value }
     changed[name] = member
@@ -270,56 +280,61 @@ function withChanged(value: Json, names: readonly string[], drop: Dropper): Json
 }
 
 /** `isDropped`: whether its null means that it is absent. */
-type Member = { name: string; isDropped: boolean; drop: Dropper | null }
+type Member = { name: string; isDropped: boolean; rewrite: Rewrite | null }
 
-function compileObject(shape: z.core.$ZodShape): Dropper | null {
+function compileObject(shape: z.core.$ZodShape): Rewrite | null {
   const members: Member[] = []
   for (const [name, schema] of Object.entries(shape)) {
-    const drop = dropperOf(schema)
+    const rewrite = rewriteOf(schema)
     const isDropped = schema._zod.optin === 'optional' && !acceptsOf(schema)(null)
-    if (isDropped || drop) members.push({ name, isDropped, drop })
+    if (isDropped || rewrite) members.push({ name, isDropped, rewrite })
   }
   if (members.length === 0) return null
   return value => {
     if (!isObject(value)) return value
     let changed: Json | null = null
-    for (const { name, isDropped, drop } of members) {
+    for (const { name, isDropped, rewrite } of members) {
       const member = value[name]
       if (member === null && isDropped) {
         changed ??= { ...value }
         delete changed[name]
-      } else if (drop && typeof member === 'object' && member !== null) {
-        const dropped = drop(member)
-        if (dropped === member) continue
+      } else if (rewrite && member !== undefined) {
+        const rewritten = rewrite(member)
+        if (rewritten === member) continue
         changed ??= { ...value }
-        changed[name] = dropped
+        changed[name] = rewritten
       }
     }
     return changed ?? value
   }
 }
 
-function compileDiscriminatedUnion({ options, discriminator }: z.core.$ZodDiscriminatedUnionDef): Dropper | null {
-  const branches = new Map<unknown, Dropper>()
+function compileDiscriminatedUnion({ options, discriminator }: z.core.$ZodDiscriminatedUnionDef): Rewrite | null {
+  const branches = new Map<unknown, Rewrite>()
   for (const option of options) {
-    const drop = dropperOf(option)
-    if (drop) for (const value of option._zod.propValues?.[discriminator] ?? []) branches.set(value, drop)
+    const rewrite = rewriteOf(option)
+    if (rewrite) for (const value of option._zod.propValues?.[discriminator] ?? []) branches.set(value, rewrite)
   }
   if (branches.size === 0) return null
   return value => (isObject(value) ? (branches.get(value[discriminator] ?? undefined)?.(value) ?? value) : value)
 }
 
-/** The first option that accepts a value without its nulls is meant; if none does, the value stays, to be refused. */
-function compileUnion(options: readonly Schema[]): Dropper | null {
-  const branches = options.map(option => ({ drop: dropperOf(option), accepts: acceptsOf(option) }))
-  if (branches.every(({ drop }) => drop === null)) return null
+/**
+ * The first option that accepts a rewritten value is meant. If none does, it is refused, for its fault rather than for
+ * what would have been rewritten.
+ */
+function compileUnion(options: readonly Schema[]): Rewrite | null {
+  const branches = options.map(option => ({ rewrite: rewriteOf(option), accepts: acceptsOf(option) }))
+  if (branches.every(({ rewrite }) => rewrite === null)) return null
   return value => {
     if (typeof value !== 'object' || value === null) return value
-    for (const { drop, accepts } of branches) {
-      const dropped = drop ? drop(value) : value
-      if (accepts(dropped)) return dropped
+    let refused: unknown = value
+    for (const { rewrite, accepts } of branches) {
+      const rewritten = rewrite ? rewrite(value) : value
+      if (accepts(rewritten)) return rewritten
+      if (refused === value) refused = rewritten
     }
-    return value
+    return refused
   }
 }
 

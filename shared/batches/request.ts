@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { parseJson } from '../base/json.ts'
-import { validateRequest, withoutNulls } from '../base/validate.ts'
+import { inSchemaForm, validateRequest } from '../base/validate.ts'
 import { chatFormatOf } from '../chat/chat-formats.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../kinds/index.ts'
 
@@ -31,7 +31,7 @@ type LineShape = { custom_id: string; url?: BatchEndpoint; body: BatchRequestLin
 export function readRequest(bytes: Buffer): BatchRequestLine {
   const { custom_id, url, body } = JSON.parse(bytes.toString()) as LineShape
   const schema = directKinds[batchEndpoints[url!]]
-  return { customId: custom_id, body: withoutNulls(schema, body) as BatchRequestLine['body'] }
+  return { customId: custom_id, body: inSchemaForm(schema, body) as BatchRequestLine['body'] }
 }
 
 /**

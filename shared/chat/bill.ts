@@ -237,7 +237,8 @@ export async function billChoices<K extends OpenAiKind>(
   const billing = bill({ target, ...terms }, { format: this, body, answer, lostImages, upstreamId })
   const billed = billing instanceof Promise ? await billing : billing
   const upstreamModel = answer.model || null
-  if (!adapter.native && 'id' in answer) answer.id = id
+  // Mistral's clients read it in embeddings, where OpenAI has none (mistralai, EmbeddingResponse).
+  if (!adapter.native || answer.id === undefined) answer.id = id
   answer.model = target.model.id
   if (this.countsOutput) answer.system_fingerprint ??= null
   answer.provider = target.provider.name

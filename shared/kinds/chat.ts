@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { isObject } from '../base/is-object.ts'
+import { alsoTaking } from '../base/other-forms.ts'
 import type { Usage } from '../base/usage.ts'
 import { providerPreferences } from '../catalog/provider-preferences.ts'
 import { cacheControl, marked } from './cache-marks.ts'
@@ -9,13 +10,18 @@ import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
 /** The parts of a message's content. */
 
 const text = z.looseObject({ type: z.literal('text'), text: z.string(), ...marked }).meta({ id: 'ChatTextPart' })
+/** Mistral's clients write the URL alone (@mistralai/mistralai, ImageURLChunk; @ai-sdk/mistral, convertToMistralChatMessages). */
+const image = alsoTaking(
+  z.looseObject({
+    url: z.string().min(1).describe('An https URL, an upload’s URL, or a `data:` URI.'),
+    detail: z.string().optional().describe('`auto`, `low` or `high`, where the model knows it.'),
+  }),
+  value => (typeof value === 'string' ? { url: value } : value),
+)
 const imageUrl = z
   .looseObject({
     type: z.literal('image_url'),
-    image_url: z.looseObject({
-      url: z.string().min(1).describe('An https URL, an upload’s URL, or a `data:` URI.'),
-      detail: z.string().optional().describe('`auto`, `low` or `high`, where the model knows it.'),
-    }),
+    image_url: image,
     ...marked,
   })
   .meta({ id: 'ChatImagePart' })
@@ -69,13 +75,14 @@ const resultContent = z.union([
 /** Mistral’s API and clients leave it out; `completeChat` sets it. */
 const functionType = z.literal('function').optional() as unknown as z.ZodLiteral<'function'>
 
+/** Mistral's clients may hand them back as an object (mistralai, FunctionCall). */
+export const callArguments = alsoTaking(z.string().describe('JSON, as the model wrote it.'), value =>
+  isObject(value) ? JSON.stringify(value) : value,
+)
 const functionToolCall = {
   id: z.string().min(1),
   type: z.literal('function'),
-  function: z.looseObject({
-    name: z.string().min(1),
-    arguments: z.string().describe('JSON, as the model wrote it.'),
-  }),
+  function: z.looseObject({ name: z.string().min(1), arguments: callArguments }),
 }
 const customToolCall = z
   .looseObject({
@@ -156,6 +163,27 @@ const tool = z
   ])
   .meta({ id: 'ChatTool' })
 
+/** Mistral's name of `required` is `any` (mistralai, ToolChoiceEnum). */
+const toolChoice = alsoTaking(
+  z.union([
+    z.enum(['none', 'auto', 'required', 'validated']),
+    z.looseObject({ type: z.literal('function'), function: z.looseObject({ name: z.string().min(1) }) }),
+    z.looseObject({ type: z.enum(['custom', 'allowed_tools']) }),
+  ]),
+  value => (value === 'any' ? 'required' : value),
+)
+
+/** The name may be absent for Perplexity's clients (@ai-sdk/perplexity, getArgs); other providers need one. */
+const jsonSchema = alsoTaking(
+  z.looseObject({
+    name: z.string().min(1),
+    description: z.string().optional(),
+    schema: z.record(z.string(), z.unknown()).optional(),
+    strict: z.boolean().optional(),
+  }),
+  value => (isObject(value) && value.name == null ? { ...value, name: 'answer' } : value),
+)
+
 const tokens = z.int().min(1).max(10_000_000)
 
 /** The routing fields of every chat-shaped route (docs/routing.md). */
@@ -224,12 +252,7 @@ export const chatRequest = z.looseObject({
   logit_bias: z.record(z.string(), z.number()).nullish().describe('Raises or lowers the odds of tokens, by token id.'),
   cache_control: cacheControl.nullish().describe('Caches the prompt up to its last message, without a mark there.'),
   tools: z.array(tool).max(1024).optional().describe('What the model may call.'),
-  tool_choice: z
-    .union([
-      z.enum(['none', 'auto', 'required', 'validated']),
-      z.looseObject({ type: z.literal('function'), function: z.looseObject({ name: z.string().min(1) }) }),
-      z.looseObject({ type: z.enum(['custom', 'allowed_tools']) }),
-    ])
+  tool_choice: toolChoice
     .optional()
     .describe('Which tool is called: `none`, `auto` (the default), `validated`, `required`, or the one named.'),
   parallel_tool_calls: z.boolean().optional().describe('Whether several tools may be called at once.'),
@@ -245,12 +268,7 @@ export const chatRequest = z.looseObject({
       z
         .looseObject({
           type: z.literal('json_schema'),
-          json_schema: z.looseObject({
-            name: z.string().min(1),
-            description: z.string().optional(),
-            schema: z.record(z.string(), z.unknown()).optional(),
-            strict: z.boolean().optional(),
-          }),
+          json_schema: jsonSchema,
         })
         .meta({ id: 'ResponseFormatJsonSchema' }),
     ])

@@ -39,6 +39,8 @@ export const embeddingRequest = z.looseObject({
 export type EmbeddingRequest = z.infer<typeof embeddingRequest>
 
 export type Embeddings = {
+  /** Adapters give none. */
+  id?: string
   object: 'list'
   model: string
   data: { object: 'embedding'; index: number; embedding: number[] | string }[]

@@ -59,6 +59,11 @@ const content = z
   .meta({ id: 'GeminiContent' })
 export type GeminiContent = z.infer<typeof content>
 
+/** Its role has no meaning: @google/generative-ai 0.24.1, formatSystemInstruction, sends `system`. */
+const systemInstruction = z
+  .looseObject({ role: z.string().optional().describe('Of no effect.'), parts: parts.optional() })
+  .meta({ id: 'GeminiSystemInstruction' })
+
 const declaration = z
   .looseObject({
     name: z.string().min(1),
@@ -117,7 +122,7 @@ const model = { model: chatRequest.shape.model.describe('Set from the path.').me
 const shared = {
   ...model,
   contents: z.array(content).min(1).max(100_000).describe('The conversation so far, oldest first.'),
-  systemInstruction: content.optional().describe('The system prompt.'),
+  systemInstruction: systemInstruction.optional().describe('The system prompt.'),
   tools: z.array(tool).max(1024).optional().describe('What the model may call.'),
   toolConfig: z
     .looseObject({
@@ -289,7 +294,7 @@ export function recordParts(
 }
 
 /** The texts of a content's parts, without thoughts. */
-export function geminiTexts(content: GeminiContent | undefined): string[] {
+export function geminiTexts(content: Pick<GeminiContent, 'parts'> | undefined): string[] {
   return (content?.parts ?? []).flatMap(({ text, thought }) => (text && !thought ? [text] : []))
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
+import { alsoTaking } from '../base/other-forms.ts'
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import type { ModelRow } from '../catalog/schema.ts'
@@ -47,6 +48,9 @@ const otherNames = {
   batch_size: refusedUnless(1, countProblem),
 }
 
+/** Together's name of `b64_json` is `base64` (@ai-sdk/togetherai, TogetherAIImageModel). */
+const answerForm = alsoTaking(z.enum(['url', 'b64_json']), value => (value === 'base64' ? 'b64_json' : value))
+
 /** `POST /v1/images`: OpenAI's fields, and OpenRouter's `aspect_ratio`, `resolution` and `input_references`. */
 export const imageRequest = z
   .looseObject({
@@ -82,8 +86,7 @@ export const imageRequest = z
       .enum(['vivid', 'natural'])
       .nullish()
       .describe('Of older models: of no effect, and named in `x-gateway-dropped`.'),
-    response_format: z
-      .enum(['url', 'b64_json'])
+    response_format: answerForm
       .nullish()
       .meta({ default: 'b64_json', description: 'Whether each image comes as an address or in base64.' }),
     input_references: z

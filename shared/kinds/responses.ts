@@ -1,5 +1,7 @@
 import { z } from 'zod'
-import { chatRequest } from './chat.ts'
+import { isObject } from '../base/is-object.ts'
+import { alsoTaking } from '../base/other-forms.ts'
+import { callArguments, chatRequest } from './chat.ts'
 import { responsesTool } from './responses-tools.ts'
 
 /**
@@ -19,14 +21,17 @@ const outputText = z
   .looseObject({ type: z.literal('output_text'), text: z.string() })
   .meta({ id: 'ResponsesOutputTextInput' })
 const refusal = z.looseObject({ type: z.literal('refusal'), refusal: z.string() }).meta({ id: 'ResponsesRefusalInput' })
-const inputImage = z
-  .looseObject({
-    type: z.literal('input_image'),
-    image_url: z.string().nullish().describe('A URL, or a `data:` URI.'),
-    file_id: z.string().nullish(),
-    detail: z.string().nullish(),
-  })
-  .meta({ id: 'ResponsesInputImage' })
+const inputImage = alsoTaking(
+  z
+    .looseObject({
+      type: z.literal('input_image'),
+      image_url: z.string().nullish().describe('A URL, or a `data:` URI.'),
+      file_id: z.string().nullish(),
+      detail: z.string().nullish(),
+    })
+    .meta({ id: 'ResponsesInputImage' }),
+  withImageUrl,
+)
 const inputFile = z
   .looseObject({
     type: z.literal('input_file'),
@@ -42,6 +47,13 @@ const inputAudio = z
     input_audio: z.looseObject({ data: z.string(), format: z.string() }),
   })
   .meta({ id: 'ResponsesInputAudio' })
+
+/** An image in the form of chat completions. */
+function withImageUrl(part: unknown): unknown {
+  if (!isObject(part) || !isObject(part.image_url)) return part
+  const { url, detail } = part.image_url
+  return { ...part, image_url: url, ...(part.detail == null && detail != null && { detail }) }
+}
 
 const knownParts = [inputText, outputText, refusal, inputImage, inputFile, inputAudio] as const
 const knownPart = z.discriminatedUnion('type', knownParts)
@@ -72,7 +84,7 @@ const functionCall = z
     call_id: z.string().min(1),
     name: z.string().min(1),
     namespace: z.string().nullish(),
-    arguments: z.string().describe('JSON, as the model wrote it.'),
+    arguments: callArguments,
   })
   .meta({ id: 'ResponsesFunctionCall' })
 const functionCallOutput = z

@@ -27,7 +27,7 @@ export const speechRequest = z
       .describe('A voice of the model; without it, its first one.'),
     response_format: z.enum(soundFormats).nullish().describe('Default `mp3`, or the model’s first where it has none.'),
     speed: z.number().min(0.25).max(4).nullish().meta({ default: 1, description: 'How fast to speak.' }),
-    instructions: z.string().min(1).max(4_096).nullish().describe('How to speak, where the model can be told.'),
+    instructions: z.string().max(4_096).nullish().describe('How to speak, where the model can be told.'),
     stream_format: z.enum(['audio', 'sse']).nullish().meta({
       default: 'audio',
       description: '`sse` sends `speech.audio.delta` events and a `speech.audio.done` with the usage.',
@@ -57,7 +57,7 @@ export const speech: SyncKindRow<SpeechRequest, SpeechInput> = {
     const max = model.kind?.max_characters
     if (max !== undefined && charactersOf(body.input) > max)
       throw unsupported(model, 'input', `takes at most ${max} characters`)
-    if (body.instructions != null && model.kind?.instructions === false)
+    if (body.instructions && model.kind?.instructions === false)
       throw unsupported(model, 'instructions', 'takes no `instructions`')
     return {
       text: body.input,
@@ -69,7 +69,7 @@ export const speech: SyncKindRow<SpeechRequest, SpeechInput> = {
         body.response_format ?? defaultFormat(model),
       ) as SoundFormat,
       speed: body.speed ?? 1,
-      instructions: body.instructions ?? null,
+      instructions: body.instructions || null,
     }
   },
   maxQuantity({ text, instructions, speed }) {

@@ -158,7 +158,7 @@ function contextOf({ messages, tools, response_format, reasoning_effort }: ChatR
   for (const { role, content } of messages.slice(0, 4))
     if (role === 'system' || role === 'developer') systemCharacters += textOf(content).length
   return (
-    manualWeights.depth * Math.log2(Math.min(1_024, messages.length)) +
+    manualWeights.depth * Math.log2(Math.max(1, Math.min(1_024, messages.length))) +
     manualWeights.tools * Math.log2(1 + (tools?.length ?? 0)) +
     manualWeights.system * Math.log2(1 + Math.min(1_000_000, systemCharacters) / 1_000) +
     (response_format?.type === 'json_schema' ? manualWeights.jsonSchema : 0) +
@@ -166,8 +166,9 @@ function contextOf({ messages, tools, response_format, reasoning_effort }: ChatR
   )
 }
 
+/** There is no message at all where a Responses request has calls and outputs of tools alone. */
 function lastUserMessage({ messages }: ChatRequest): { text: string; media: number } {
-  const { content } = messages.findLast(({ role }) => role === 'user') ?? messages.at(-1)!
+  const content = (messages.findLast(({ role }) => role === 'user') ?? messages.at(-1))?.content
   const media = Array.isArray(content) ? content.slice(0, maxParts).filter(({ type }) => type !== 'text').length : 0
   return { text: textOf(content), media }
 }

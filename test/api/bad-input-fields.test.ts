@@ -72,10 +72,10 @@ const chat: Wrong = {
     ...[[{ role: 'robot', content: 'x' }], [{ role: 5, content: 'x' }], [{ role: 'tool', content: 'x' }]],
     ...[5, null, [], [5], [{ type: 'video' }], [{ type: 'text', text: 5 }]].map(user),
     ...[
-      { type: 'image_url', image_url: 'x' },
+      { type: 'image_url', image_url: 5 },
       { type: 'input_audio', input_audio: { data: '' } },
     ].map(part => user([part])),
-    [{ role: 'assistant', tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: {} } }] }],
+    [{ role: 'assistant', tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: 5 } }] }],
   ],
   max_completion_tokens: tokens,
   logprobs: [1, 'true', {}],

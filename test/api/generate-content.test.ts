@@ -665,3 +665,28 @@ test.serial('usage has thoughts and cached tokens apart, and images of an answer
   })
   t.is(answer.candidates[0].finishReason, 'MAX_TOKENS')
 })
+
+test.serial('200 for a system instruction with the role that @google/generative-ai gives it', async t => {
+  const { live: key } = await world.gateway.account({ usd: '10' })
+  const systemInstruction = { role: 'system', parts: [{ text: 'Be brief' }] }
+  for (const model of [gemini, claude, gpt]) {
+    const response = await world.gateway.fetch(pathOf(model), { key, body: { ...hi, systemInstruction } })
+    t.is(response.status, 200, `${model}: ${await response.text()}`)
+    const generateContentRequest = { model: `models/${model}`, ...hi, systemInstruction }
+    const counting = { key, body: { generateContentRequest } }
+    const counted = await world.gateway.fetch(pathOf(model, 'countTokens'), counting)
+    t.is(counted.status, 200, `${model}: ${await counted.text()}`)
+  }
+  const [request] = world.gemini.requests
+  t.deepEqual((request!.body as Any).systemInstruction, systemInstruction)
+  t.true(JSON.stringify(world.anthropic.requests[0]!.body).includes('Be brief'))
+  t.like((world.openai.requests[0]!.body as Any).messages[0], { content: 'Be brief' })
+  const inContents = { contents: [systemInstruction, ...hi.contents] }
+  await refuses(
+    t,
+    await world.gateway.fetch(pathOf(gemini), { key, body: inContents }),
+    400,
+    'invalid_request',
+    'contents.0.role',
+  )
+})

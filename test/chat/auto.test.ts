@@ -105,3 +105,34 @@ test.serial('200 from the next best model when the best one’s providers fail b
   t.is(await chargedNano(world, account), expectedNano(next, usage, { provider }))
   t.like(await generationOf(world, response.headers.get('x-generation-id')!), { mode: 'quality', attempts: 2 })
 })
+
+const call = { type: 'function_call', call_id: 'call_1', name: 'look', arguments: '{}' }
+const output = { type: 'function_call_output', call_id: 'call_1', output: '42' }
+const wordless: [title: string, items: object[]][] = [
+  ['a call and its output', [call, output]],
+  ['a call, its output and reasoning', [{ type: 'reasoning', summary: [] }, call, output]],
+]
+for (const [title, input] of wordless)
+  test.serial(`200 for Responses whose input is ${title}, without a message or instructions`, async t => {
+    const { live, test: sandboxed } = await world.gateway.account()
+    for (const key of [live, sandboxed])
+      for (const path of ['/v1/responses', '/v1/responses/input_tokens', '/v1/responses/compact'])
+        for (const model of ['auto', 'gpt-4o-mini', 'claude-haiku-4-5']) {
+          const response = await world.gateway.fetch(path, { key, body: { model, input } })
+          t.is(response.status, 200, `${path} ${model}: ${await response.text()}`)
+        }
+  })
+
+test.serial('400 for Responses whose only item is of an unknown type, as with a model that is named', async t => {
+  const { live: key } = await world.gateway.account()
+  const input = [{ type: 'new_item', data: 'x' }]
+  for (const path of ['/v1/responses', '/v1/responses/compact'])
+    for (const model of ['gpt-4o-mini', 'claude-haiku-4-5', 'auto']) {
+      const response = await world.gateway.fetch(path, { key, body: { model, input } })
+      t.is(response.status, 400, `${path} ${model}`)
+      t.like(await response.json(), { error: { code: 'unsupported_capability', param: 'input.0.type' } })
+    }
+  // Items are counted whatever their types are.
+  const counted = await world.gateway.fetch('/v1/responses/input_tokens', { key, body: { model: 'auto', input } })
+  t.is(counted.status, 200)
+})

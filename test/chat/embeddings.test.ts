@@ -34,6 +34,7 @@ test.serial('200 with vectors in the order of the input, charged with the embedd
   t.is(Number(headers.get('x-gateway-cost-usd')), nano / 1e9)
   t.is(await chargedNano(world, account), nano)
   const id = headers.get('x-generation-id')!
+  t.is(body.id, id)
   t.like(await generationOf(world, id), { kind: 'embedding', costNano: BigInt(nano), model, provider: 'openai' })
 })
 

@@ -46,7 +46,8 @@ export function generateFault(model: string, body: Json): string | null {
     unknownName(body.generationConfig, fields.generationConfig, 'generation_config') ??
     tierFault(body) ??
     first(
-      [...body.contents, ...(body.systemInstruction ? [{ role: 'user', ...body.systemInstruction }] : [])],
+      // Google's clients send instructions with the role `system` (@google/generative-ai, formatSystemInstruction).
+      [...body.contents, ...(body.systemInstruction ? [{ ...body.systemInstruction, role: 'user' }] : [])],
       contentFault,
     ) ??
     configFault(model, body.generationConfig ?? {}) ??

@@ -190,3 +190,86 @@ test.serial('200 with plain text that has the form of base64 in lines: it keeps 
     t.true(JSON.stringify(sent()).includes('hello\\nworld'))
   }
 })
+
+const uri = `data:image/png;base64,${pixel}`
+const ofImage = (image_url: unknown) => ({
+  messages: [
+    {
+      role: 'user',
+      content: [
+        { type: 'text', text: 'What is it?' },
+        { type: 'image_url', image_url },
+      ],
+    },
+  ],
+})
+const ofInputImage = (part: Json) => ({ input: [{ role: 'user', content: [{ type: 'input_image', ...part }] }] })
+const ofChatCall = (written: unknown) => ({
+  messages: [
+    ...messages,
+    { role: 'assistant', tool_calls: [{ id: 'call00001', function: { name: 'f', arguments: written } }] },
+    { role: 'tool', tool_call_id: 'call00001', content: '4' },
+  ],
+})
+const ofResponsesCall = (written: unknown) => ({
+  input: [
+    { role: 'user', content: 'Hi' },
+    { type: 'function_call', call_id: 'call00001', name: 'f', arguments: written },
+    { type: 'function_call_output', call_id: 'call00001', output: '4' },
+  ],
+})
+const ofChoice = (tool_choice: string) => ({
+  messages,
+  tools: [{ type: 'function', function: { name: 'f', parameters } }],
+  tool_choice,
+})
+const ofSchema = (name: object) => ({
+  messages,
+  response_format: { type: 'json_schema', json_schema: { schema: parameters, ...name } },
+})
+const inputObject = { a: 1, b: { c: 'ü' } }
+const otherForms: [what: string, path: string, other: Json, described: Json][] = [
+  ['an image’s URL alone', '/v1/chat/completions', ofImage(uri), ofImage({ url: uri })],
+  [
+    'an image’s URL in an object',
+    '/v1/responses',
+    ofInputImage({ image_url: { url: uri, detail: 'low' } }),
+    ofInputImage({ detail: 'low', image_url: uri }),
+  ],
+  [
+    'arguments of a call as an object',
+    '/v1/chat/completions',
+    ofChatCall(inputObject),
+    ofChatCall(JSON.stringify(inputObject)),
+  ],
+  [
+    'arguments of a call as an object',
+    '/v1/responses',
+    ofResponsesCall(inputObject),
+    ofResponsesCall(JSON.stringify(inputObject)),
+  ],
+  ['the tool choice `any`', '/v1/chat/completions', ofChoice('any'), ofChoice('required')],
+  ['a schema without a name', '/v1/chat/completions', ofSchema({}), ofSchema({ name: 'answer' })],
+]
+for (const [what, path, other, described] of otherForms)
+  for (const model of ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash'])
+    test.serial(`200 for ${path} on ${model} with ${what}, sent as described`, async t => {
+      reset()
+      const plain = await answerTo(path, { model, ...described })
+      t.is(plain.status, 200, plain.text)
+      const expected = sent()
+      const answer = await answerTo(path, { model, ...other })
+      t.is(answer.status, 200, answer.text)
+      t.deepEqual(sent(), expected)
+      t.is(answer.headers.get('x-gateway-dropped'), plain.headers.get('x-gateway-dropped'))
+    })
+
+test.serial('400 naming the wrong part beside one in another form', async t => {
+  const content = [{ type: 'image_url', image_url: uri }, { type: 'text' }]
+  const { status, text } = await answerTo('/v1/chat/completions', {
+    model: 'gpt-4o',
+    messages: [{ role: 'user', content }],
+  })
+  t.is(status, 400)
+  t.is(JSON.parse(text).error.param, 'messages.0.content.1.text')
+})

@@ -8,7 +8,7 @@ import { type Account, eventually } from '../support/gateway.ts'
 import { connectTo, formOf, formType, headOf, partOf, readAll } from '../support/io/raw-requests.ts'
 import { answerOf } from '../support/jobs/gateway.ts'
 import { png } from '../support/media/png.ts'
-import { wav } from '../support/media/sounds.ts'
+import { sound, wav } from '../support/media/sounds.ts'
 import { syncMediaEnvironment } from '../support/media/world.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
@@ -73,10 +73,9 @@ const recording = partOf('file', wav(500), 'a.wav', 'audio/wav')
 test.serial('400 naming a form’s field by its own name, whatever it is called and whatever is in it', async t => {
   const cases: [name: string, value: string, code: string, param: string][] = [
     ['audio_url', 'https://example.com/a.wav', 'unknown_field', 'audio_url'],
-    ['temperature', '', 'invalid_request', 'temperature'],
     ['temperature', '0x1', 'invalid_request', 'temperature'],
     ['temperature', ' 1', 'invalid_request', 'temperature'],
-    ['stream', '', 'invalid_request', 'stream'],
+    ['stream', 'yes', 'invalid_request', 'stream'],
     ['prompt', 'x'.repeat(300_000), 'invalid_request', 'prompt'],
   ]
   for (const [name, value, code, param] of cases) {
@@ -98,7 +97,73 @@ test.serial('200 with a form’s fields that have the names of what every object
     const answer = await fetch(`${gateway.url}/v1/audio/transcriptions`, { method: 'POST', headers, body })
     t.is(answer.status, 200, `${name}: ${await answer.clone().text()}`)
   }
-  t.is(await countFiles(), 0)
+  await eventually(async () => (await countFiles()) === 0, 'no file is left')
+})
+
+test.serial(
+  '200 for forms with empty fields, which are absent, and flags as Python and numbers write them',
+  async t => {
+    const drawing = partOf('image', png(8), 'a.png', 'image/png')
+    const hearing = ['language', 'prompt', 'response_format', 'temperature', 'timestamp_granularities[]', 'keywords[]']
+    const forms: [path: string, file: Buffer, model: string, prompt: string, empty: string[]][] = [
+      ['/v1/audio/transcriptions', recording, 'hear', '', [...hearing, 'chunking_strategy']],
+      ['/v1/images/edits', drawing, 'draw', 'A hat', ['n', 'size', 'response_format', 'quality', 'user', 'seed']],
+    ]
+    for (const [path, file, model, prompt, empty] of forms)
+      for (const flag of ['False', 'false', 'FALSE', '0', '']) {
+        const fields = [partOf('model', model), partOf('stream', flag), ...empty.map(name => partOf(name, ''))]
+        const body = formOf(...fields, ...(prompt ? [partOf('prompt', prompt)] : []), file)
+        if (model === 'hear') emulator.next(json(200, { text: 'plover' }))
+        const headers = { authorization: `Bearer ${account.live}`, 'content-type': formType }
+        const answer = await fetch(`${gateway.url}${path}`, { method: 'POST', headers, body })
+        t.is(answer.status, 200, `${path} ${flag}: ${await answer.text()}`)
+        t.regex(answer.headers.get('content-type')!, /^application\/json/)
+      }
+    for (const flag of ['True', '1']) {
+      const body = formOf(partOf('model', 'draw'), partOf('prompt', 'A hat'), partOf('stream', flag), drawing)
+      const headers = { authorization: `Bearer ${account.live}`, 'content-type': formType }
+      const answer = await fetch(`${gateway.url}/v1/images/edits`, { method: 'POST', headers, body })
+      t.is(answer.status, 200, await answer.text())
+      t.regex(answer.headers.get('content-type')!, /^text\/event-stream/)
+    }
+  },
+)
+
+test.serial('400 naming a required field of a form that is empty', async t => {
+  const body = formOf(partOf('model', 'draw'), partOf('prompt', ''), partOf('image', png(8), 'a.png', 'image/png'))
+  const headers = { authorization: `Bearer ${account.live}`, 'content-type': formType }
+  const answer = await fetch(`${gateway.url}/v1/images/edits`, { method: 'POST', headers, body })
+  t.is(answer.status, 400)
+  t.like((await answerOf(answer)).error, { code: 'missing_field', param: 'prompt' })
+})
+
+test.serial('200 in base64 for an image by Together’s name of it, as JSON and as a form', async t => {
+  const form = [partOf('model', 'draw'), partOf('prompt', 'A hat'), partOf('response_format', 'base64')]
+  const asForm = formOf(...form, partOf('image', png(8), 'a.png', 'image/png'))
+  const asJson = JSON.stringify({ model: 'draw', prompt: 'A hat', response_format: 'base64' })
+  for (const [path, type, body] of [
+    ['/v1/images/edits', formType, asForm],
+    ['/v1/images/generations', 'application/json', asJson],
+  ] as const) {
+    const headers = { authorization: `Bearer ${account.live}`, 'content-type': type }
+    const answer = await fetch(`${gateway.url}${path}`, { method: 'POST', headers, body })
+    const text = await answer.text()
+    t.is(answer.status, 200, text)
+    t.is(typeof JSON.parse(text).data[0].b64_json, 'string')
+  }
+})
+
+test.serial('200 for speech with empty instructions, which are absent', async t => {
+  const spoken = await sound('mp3', 1)
+  emulator.next((_request, response) => {
+    response.writeHead(200, { 'content-type': 'audio/mpeg' }).end(spoken)
+  })
+  const headers = { authorization: `Bearer ${account.live}`, 'content-type': 'application/json' }
+  const body = JSON.stringify({ model: 'speak', input: 'Hello', voice: 'nova', instructions: '' })
+  const answer = await fetch(`${gateway.url}/v1/audio/speech`, { method: 'POST', headers, body })
+  const bytes = Buffer.from(await answer.arrayBuffer())
+  t.is(answer.status, 200, bytes.toString())
+  t.false('instructions' in (emulator.requests.at(-1)!.body as object))
 })
 
 test.serial('401 and no file is left when the key is revoked while a wrong form comes in', async t => {

@@ -105,8 +105,6 @@ const troubles = [
   'MALFORMED_RESPONSE',
   'OTHER',
   'LANGUAGE',
-  'NO_IMAGE',
-  'IMAGE_OTHER',
   'SOMETHING_NEW',
 ]
 const filters = [
@@ -125,6 +123,9 @@ const finishes: [string, string, string | null][] = [
   ['STOP', 'stop', 'stop'],
   ['MAX_TOKENS', 'length', 'length'],
   ...filters.map((reason): [string, string, string] => [reason, 'content_filter', 'content_filter']),
+  // No picture where one was expected.
+  ['NO_IMAGE', 'stop', 'content_filter'],
+  ['IMAGE_OTHER', 'stop', 'content_filter'],
   ...troubles.map((reason): [string, string, null] => [reason, 'stop', null]),
 ]
 for (const [reason, withText, empty] of finishes) {

@@ -64,8 +64,8 @@ export function lastUserText({ messages }: ChatRequest): string {
   const texts = messages.filter(({ role }) => role === 'user').map(textOf)
   const last = texts.at(-1) ?? ''
   if (!last.endsWith(compactionPrompt)) return last
-  // The summary of a conversation is what was said last in it.
-  return last.slice(0, -compactionPrompt.length) || (texts.at(-2) ?? '')
+  // The summary of a conversation is what was said last in it; of one without words, that they are absent.
+  return last.slice(0, -compactionPrompt.length) || texts.at(-2) || 'The user has said nothing.'
 }
 
 function textOf({ content }: ChatRequest['messages'][number]): string {

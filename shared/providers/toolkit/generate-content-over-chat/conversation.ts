@@ -36,7 +36,7 @@ class ConversationBuilder {
     this.#target = target
   }
 
-  addSystemPrompt(system: GeminiContent | undefined): void {
+  addSystemPrompt(system: GenerateContentRequest['systemInstruction']): void {
     const texts = (system?.parts ?? []).flatMap(({ text, ...others }, index) => {
       const other = Object.keys(others).find(name => name !== 'thought' && name !== 'thoughtSignature')
       if (other !== undefined)
