@@ -24,7 +24,9 @@ export const modelRow = z
     supported_parameters: z.array(z.string()),
     pricing: z
       .record(z.string(), z.string())
-      .describe('USD per unit as decimal strings, including the service’s margin.'),
+      .describe(
+        'USD per unit as decimal strings, including the service’s margin. `minimum_per_request` is what the shortest request costs.',
+      ),
     providers: z.array(z.string()),
     provider_terms: z
       .array(

@@ -244,6 +244,7 @@ function variantsOf(price: Exclude<Price, { unit: 'token' }>): Record<string, st
  * Token prices are those of short prompts; only classes with a price of their own are listed. Prices by resolution,
  * size, option or service tier have it as a suffix of their name, e.g. `per_second_1080p` or `prompt_flex`; an option of
  * `per_minute` is a surcharge. A page that is read and annotated costs `per_page` and `per_page_annotated`.
+ * `minimum_per_request` is what the shortest sound costs.
  */
 export function publicPricing(price: Price, marginPpm: bigint): Record<string, string> {
   const charged = (usd: string, per: 1 | 1_000_000) => usdPerUnit(withMargin(picoPerUnit(usd, per), marginPpm))
@@ -253,6 +254,7 @@ export function publicPricing(price: Price, marginPpm: bigint): Record<string, s
     return {
       [key]: charged(price.usd, price.unit === 'character' ? 1_000_000 : 1),
       ...Object.fromEntries(variants),
+      ...minimumOf(price, marginPpm),
     }
   }
   const listed: Record<string, string> = {}
@@ -266,4 +268,10 @@ export function publicPricing(price: Price, marginPpm: bigint): Record<string, s
   for (const tier of serviceTiers) if (price.tiers?.[tier]) list(price.tiers[tier], `_${tier}`)
   if (price.web_search !== undefined) listed.web_search = charged(price.web_search, 1)
   return listed
+}
+
+function minimumOf(price: Price, marginPpm: bigint): Record<string, string> {
+  if (price.unit !== 'minute' || price.min_seconds === undefined) return {}
+  const pico = lengthCost(price, BigInt(price.min_seconds) * 1_000n)
+  return { minimum_per_request: usdPerUnit(withMargin(pico, marginPpm)) }
 }

@@ -43,8 +43,14 @@ export const price = z.discriminatedUnion('unit', [
   z.strictObject({ unit: z.literal('second'), usd, by_resolution: z.record(z.string(), usd).optional() }),
   /**
    * `added_by_option`: surcharge per minute for an option of the request. An option that is not listed is not offered.
+   * `min_seconds`: shorter sound is billed as if it had this length.
    */
-  z.strictObject({ unit: z.literal('minute'), usd, added_by_option: z.record(z.string(), usd).optional() }),
+  z.strictObject({
+    unit: z.literal('minute'),
+    usd,
+    added_by_option: z.record(z.string(), usd).optional(),
+    min_seconds: z.int().positive().optional(),
+  }),
   /** `annotated`: for a page that is put into a schema as well, as far as the provider counts it. Without it, that is refused. */
   z.strictObject({ unit: z.literal('page'), usd, annotated: usd.optional() }),
   z.strictObject({ unit: z.literal('flat'), usd, by_option: z.record(z.string(), usd).optional() }),

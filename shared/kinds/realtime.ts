@@ -58,9 +58,10 @@ const reservedInterval = { inputTokens: 4_000n, outputTokens: 2_000n, ms: 60_000
 const tokensPerSecond = 10
 const roundingToleranceMs = 1e-6
 
-/** Whether sessions can be billed at this price. */
-export function canPriceSession({ unit }: Price): boolean {
-  return unit === 'token' || unit === 'minute' || unit === 'second'
+/** Whether sessions can be billed at this price: they are billed part by part, which no minimum fits. */
+export function canPriceSession(price: Price): boolean {
+  if (price.unit === 'minute') return price.min_seconds === undefined
+  return price.unit === 'token' || price.unit === 'second'
 }
 
 /** The cost of a usage at the price of the model used, in pico-dollars before margin. */

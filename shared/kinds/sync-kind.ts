@@ -80,10 +80,13 @@ function picoOf(price: Price, quantity: Quantity): bigint {
     case 'second':
       return lengthCost(price, ms)
     case 'minute': {
+      const minMs = BigInt(price.min_seconds ?? 0) * 1_000n
+      // What gave no result has no length, and is free.
+      const billedMs = ms > 0n && ms < minMs ? minMs : ms
       const added = options.map(option =>
-        lengthCost({ unit: 'minute', usd: price.added_by_option?.[option] ?? '0' }, ms),
+        lengthCost({ unit: 'minute', usd: price.added_by_option?.[option] ?? '0' }, billedMs),
       )
-      return added.reduce((sum, pico) => sum + pico, lengthCost(price, ms))
+      return added.reduce((sum, pico) => sum + pico, lengthCost(price, billedMs))
     }
     case 'credit':
       throw new Error('price unit `credit` is not supported for synchronous media')

@@ -247,6 +247,10 @@ test('listed: public prices are per unit, with margin, as decimal strings', t =>
   t.deepEqual(listed({ unit: 'image', usd: '0.04' }), { per_image: '0.04' })
   t.deepEqual(listed({ unit: 'second', usd: '0.4' }), { per_second: '0.4' })
   t.deepEqual(listed({ unit: 'minute', usd: '0.006' }), { per_minute: '0.006' })
+  t.deepEqual(listed({ unit: 'minute', usd: '0.006', min_seconds: 10 }), {
+    per_minute: '0.006',
+    minimum_per_request: '0.001',
+  })
   t.deepEqual(listed({ unit: 'flat', usd: '0.12' }), { per_request: '0.12' })
   t.deepEqual(listed({ unit: 'credit', usd: '0.0009', max_credits: 10 }), { per_credit: '0.0009' })
 })

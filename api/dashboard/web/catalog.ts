@@ -73,6 +73,7 @@ const unitLabels: Record<string, { label: string; unit: string; factor: number }
   per_minute: { label: 'Length', unit: 'minute', factor: 1 },
   per_page: { label: 'Page', unit: 'page', factor: 1 },
   web_search: { label: 'Web search', unit: 'search', factor: 1 },
+  minimum_per_request: { label: 'At least', unit: 'request', factor: 1 },
   per_request: { label: 'Result', unit: 'result', factor: 1 },
   per_credit: { label: 'Provider’s invoice', unit: 'credit', factor: 1 },
 }
@@ -97,9 +98,10 @@ function lineOf(label: string, amount: number, unit: string): PriceLine {
 
 /** The main price of a model; null where its prices are unknown. */
 export function mainPrice(model: CatalogModel): { price: string; unit: string } | null {
-  const pricing = leadOf(model)?.pricing
-  const [input, output, ...more] = priceLines(pricing ?? {})
-  if (!pricing || !input) return null
+  // A minimum is no alternative to the price that it belongs to.
+  const { minimum_per_request: _, ...pricing } = leadOf(model)?.pricing ?? {}
+  const [input, output, ...more] = priceLines(pricing)
+  if (!input) return null
   const { unit } = input
   if (pricing.prompt !== undefined && output)
     return { price: Number(pricing.completion) === 0 ? input.price : `${input.price} in, ${output.price} out`, unit }

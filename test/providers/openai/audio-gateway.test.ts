@@ -7,7 +7,7 @@ import OpenAI, { toFile } from 'openai'
 import type { Usage } from '../../../shared/base/usage.ts'
 import { soundFormats, soundTypes } from '../../../shared/kinds/sound.ts'
 import { charactersOf } from '../../../shared/kinds/sync-kind.ts'
-import type { Reply } from '../../emulators/emulator.ts'
+import { json, type Reply } from '../../emulators/emulator.ts'
 import {
   type AudioReplyOptions,
   heardText,
@@ -357,8 +357,20 @@ test.serial('200 whisper-large-v3 at Groq: subtitles it has no format for itself
   const srt = await sdk.audio.transcriptions.create({ file, model: 'whisper-large-v3', response_format: 'srt' })
   t.regex(srt, /^1\n00:00:00,000 --> 00:00:01,800\nThis is what\n/)
   t.like(emulator.requests[0], { path: '/openai/v1/audio/transcriptions' })
-  // USD 0.0018498 a minute and a margin of 5 %, rounded once.
-  t.is(await chargedNano(), Math.ceil((0.0018498e9 / 20) * 1.05))
+  // USD 0.0018498 a minute for the 10 s that Groq bills at least, and a margin of 5 %, rounded once.
+  t.is(await chargedNano(), Math.ceil((0.0018498e9 / 6) * 1.05))
+})
+
+test.serial('402 what Groq bills at least for a short file is reserved; a silent one costs nothing', async t => {
+  const body = { model: 'whisper-large-v3', audio_url: audio(1) }
+  emulator.next(json(200, { text: '' }))
+  const silent = await gateway.fetch('/v1/audio/transcriptions', { key: account.live, body })
+  t.like(await silent.json(), { text: '', usage: { cost: 0 } })
+  t.is(await chargedNano(), 0)
+  // Enough for one second of sound, which is USD 0.0000324 with the margin, but not for ten.
+  const poor = await gateway.account({ usd: '0.0001' })
+  t.is((await gateway.fetch('/v1/audio/transcriptions', { key: poor.live, body })).status, 402)
+  t.is(emulator.requests.length, 1)
 })
 
 test.serial('400 a refusal of the provider names the field as the caller wrote it, and costs nothing', async t => {

@@ -51,7 +51,7 @@ function partsOf(price: Price, { pieces = 0, characters = 0, seconds = 0, option
     case 'minute':
       return [price.usd, ...options.map(option => price.added_by_option![option]!)].map(usd => [
         usd,
-        Math.round(seconds * 1_000),
+        Math.round(Math.max(seconds, price.min_seconds ?? 0) * 1_000),
         per.minute,
       ])
     case 'image':
