@@ -14,6 +14,16 @@ test('404 for a retired name on every route, with what replaces it; 200 for toda
   const retired: [path: string, body: object, message: RegExp][] = [
     ['/v1/chat/completions', { model: 'o3-mini', messages }, /retired on 2026-10-23\. Use `gpt-5\.6-sol` instead/],
     ['/v1/messages', { model: 'claude-sonnet-4-0', messages, max_tokens: 9 }, /Use `claude-sonnet-4-6` instead/],
+    [
+      '/v1/chat/completions',
+      { model: 'gpt-4o-audio-preview', messages },
+      /retired on 2026-05-07\. Use `gpt-audio-1\.5` instead/,
+    ],
+    [
+      '/v1/realtime/client_secrets',
+      { session: { model: 'gpt-4o-realtime-preview' } },
+      /retired on 2026-05-07\. Use `gpt-realtime-2\.1` instead/,
+    ],
     ['/v1/responses', { model: 'gpt-5-codex', input: 'Hi' }, /Use `gpt-5\.6-sol` instead/],
     ['/v1/embeddings', { model: 'text-embedding-004', input: 'Hi' }, /Use `gemini-embedding-001` instead/],
     ['/v1/images/generations', { model: 'dall-e-3', prompt: 'A cat' }, /Use `gpt-image-2` instead/],

@@ -313,3 +313,21 @@ for (const status of [401, 429, 500]) {
     await eventually(async () => (await view()).reservedNano === 0n, 'nothing is reserved')
   })
 }
+
+for (const [name, upstream, prices] of [
+  ['gpt-realtime', 'gpt-realtime', [4, 0.4, 32, 16, 64]],
+  ['gpt-realtime-2025-08-28', 'gpt-realtime', [4, 0.4, 32, 16, 64]],
+  ['gpt-realtime-mini', 'gpt-realtime-mini', [0.6, 0.06, 10, 2.4, 20]],
+  ['gpt-realtime-mini-2025-12-15', 'gpt-realtime-mini', [0.6, 0.06, 10, 2.4, 20]],
+] as const)
+  test.serial(`open and paid: a session of ${name}, which clients name by default until it ends`, async t => {
+    const account = await gateway.account()
+    openai.answers({})
+    const session = await openTalk(gateway.url, account.live, { model: name })
+    t.is(openai.last.query.get('model'), upstream)
+    await respond(session)
+    await session.close()
+    const [input, cached, audioInput, output, audioOutput] = prices
+    const expected = millionthsNano([55, input], [64, cached], [13, audioInput], [30, output], [91, audioOutput])
+    t.is((await bookedSession(gateway, account)).chargedNano, expected)
+  })
