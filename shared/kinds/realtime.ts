@@ -24,7 +24,8 @@ export const realtimeQuery = z.strictObject({
 })
 export type RealtimeQuery = z.infer<typeof realtimeQuery>
 
-const secretSeconds = { min: 10, max: 300, usual: 60 }
+/** OpenAI's (`ClientSecretExpiration` of https://github.com/openai/openai-openapi). */
+const secretSeconds = { min: 10, max: 7_200, usual: 600 }
 const maxSettingsBytes = 64 * 1024
 
 /** `POST /v1/realtime/client_secrets`, in OpenAI's shape. */

@@ -80,7 +80,7 @@ test.serial('200 with a secret in the shape of the SDK, of which only the hash i
 
 test.serial('200 with what is usual where nothing is asked for', async t => {
   const { expires_at, session } = await made()
-  t.true(Math.abs(expires_at - (clock.now() / 1_000 + 60)) < 10)
+  t.true(Math.abs(expires_at - (clock.now() / 1_000 + 600)) < 10)
   t.deepEqual({ ...session, id: '' }, { id: '', object: 'realtime.session', type: 'realtime' })
   const transcription = await made({ session: { type: 'transcription' } })
   t.is(transcription.session.object, 'realtime.transcription_session')
@@ -154,6 +154,37 @@ test.serial('401 for an expired secret, while the session it opened goes on', as
   t.is(forgotten.body.error.code, 'invalid_api_key')
 })
 
+test.serial('a secret of two hours opens sessions by what its key may do then, not when it was made', async t => {
+  const { organisationId } = account
+  const { keys } = gateway.services
+  const longest = { expires_after: { seconds: 7_200 }, session: { model } }
+  const made2h = async (key: string) => {
+    const { value, expires_at } = await made(longest, key)
+    t.true(Math.abs(expires_at - (clock.now() / 1_000 + 7_200)) < 10)
+    return value
+  }
+  const key = await gateway.key(organisationId, 'live')
+  const value = await made2h(key)
+  aheadMs = 7_190_000
+  const { client } = await openSession(world, { key: value, query: '' })
+  client.socket.close()
+  await client.end()
+
+  await keys.patch(organisationId, hashSecret(key), { model_allowlist: ['gpt-4o-mini'] }, operatorActor)
+  const disallowed = await refused({ key: value, query: '' })
+  t.deepEqual([disallowed.status, disallowed.body.error.code], [403, 'model_not_allowed'])
+  await keys.patch(organisationId, hashSecret(key), { model_allowlist: null, monthly_spend_cap_usd: 0 }, operatorActor)
+  const capped = await refused({ key: value, query: '' })
+  t.deepEqual([capped.status, capped.body.error.code], [402, 'monthly_spend_cap_reached'])
+  await keys.patch(organisationId, hashSecret(key), { disabled: true }, operatorActor)
+  t.is((await refused({ key: value, query: '' })).status, 401)
+
+  aheadMs = 0
+  const poor = await gateway.account({ usd: '0' })
+  const empty = await refused({ key: await made2h(poor.live), query: '' })
+  t.deepEqual([empty.status, empty.body.error.code], [402, 'insufficient_credits'])
+})
+
 test.serial('401 with the error of the key that made the secret: revoked, rolled, expired', async t => {
   const { keys } = gateway.services
   const { organisationId } = account
@@ -199,7 +230,7 @@ test.serial('401 for a secret anywhere else, and for making further ones', async
 test.serial('400 naming the field that does not fit', async t => {
   for (const [param, body] of [
     ['expires_after.seconds', { expires_after: { seconds: 9 } }],
-    ['expires_after.seconds', { expires_after: { seconds: 301 } }],
+    ['expires_after.seconds', { expires_after: { seconds: 7_201 } }],
     ['expires_after.anchor', { expires_after: { anchor: 'opened_at' } }],
     ['session.type', { session: { type: 'chat' } }],
     ['session.model', { session: { model: 5 } }],

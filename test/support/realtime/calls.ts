@@ -30,7 +30,7 @@ export function realtimeCalls(world: () => { account: Account; provisioning: str
         { key: world().provisioning, body: {} },
         // No provider is configured for live keys.
         { key: world().account.live, body: { session } },
-        ...secrets({ colour: 'red' }, { expires_after: { seconds: 301 } }, { session: { model: 'nope' } }),
+        ...secrets({ colour: 'red' }, { expires_after: { seconds: 7_201 } }, { session: { model: 'nope' } }),
       ],
     },
   }
