@@ -95,10 +95,12 @@ const common = [
   'output_compression',
   'user',
   'safety_identifier',
+  // Of edits as well, vercel/ai#20745.
+  'moderation',
 ]
 const streaming = ['stream', 'partial_images']
 const more = {
-  generations: [...common, ...streaming, 'moderation'],
+  generations: [...common, ...streaming],
   edits: [...common, ...streaming, 'input_fidelity'],
 }
 
@@ -147,8 +149,8 @@ function invalidValue(param: string, value: unknown): Fault {
 function modelFault({ fields }: Wanted): Fault | null {
   const { model, size = 'auto', background, output_format, input_fidelity } = fields
   if (size !== 'auto' && !isDrawn(model, size)) return invalidValue('size', size)
-  if (background === 'transparent' && (model === 'gpt-image-2' || output_format === 'jpeg'))
-    return invalidValue('background', background)
+  // Of gpt-image-2 in preview, openai/openai-python#3703.
+  if (background === 'transparent' && output_format === 'jpeg') return invalidValue('background', background)
   if (fields.output_compression !== undefined && !['jpeg', 'webp'].includes(output_format))
     return invalidValue('output_compression', fields.output_compression)
   if (input_fidelity === undefined) return null

@@ -88,8 +88,8 @@ test('200 an edit: a form with `image` for one picture, `image[]` for several, a
   const file = `file a.png image/png ${bytes}`
   t.deepEqual(await fieldsOf(single.request), { ...common, input_fidelity: 'high', size: '1024x1536', image: file })
   t.is(single.output.usage?.prompt_tokens_details?.image_tokens, 323)
-  // The route has no such field; this is what it does anyway.
-  t.is((await fieldsOf((await made(callOf({ moderation: 'auto' }, one))).request)).moderation, undefined)
+  for (const moderation of ['auto', 'low'] as const)
+    t.is((await fieldsOf((await made(callOf({ moderation }, one))).request)).moderation, moderation)
   const several = await made(callOf({ n: 2 }, { ...two, mask }))
   t.deepEqual(await namesOf(several.request), ['model', 'prompt', 'n', 'image[]', 'image[]', 'mask'])
   t.deepEqual((await fieldsOf(several.request)).n, '2')
@@ -114,6 +114,16 @@ test('200 a resolution and a ratio as the one size in pixels that they are', asy
   for (const [more, model, size] of sizes) t.is((await made(callOf(more, {}, model))).request.body.size, size)
 })
 
+test('200 a transparent background of gpt-image-2, which supports it in preview', async t => {
+  for (const sources of [{}, one]) {
+    const { output } = await made(callOf({ background: 'transparent' }, sources, 'gpt-image-2'))
+    t.is(output.settings?.background, 'transparent')
+  }
+  const input = imageInput({ background: 'transparent' })
+  const atAzure = made(syncCallOf<'image'>('azure', 'gpt-image-2', input, {}), undefined, 'azure')
+  t.is(await refusedField(atAzure), 'background')
+})
+
 test('streamed: previews as they come, at most as many as were requested', async t => {
   const shown: number[] = []
   const onPreview = async ({ index }: { index: number }) => void shown.push(index)
@@ -134,10 +144,8 @@ test('400 for what OpenAI has no field for, before anything is sent', async t =>
     [{ seed: 7 }, {}, 'gpt-image-2', 'seed'],
     [{ fidelity: 'high' }, {}, 'gpt-image-2', 'input_fidelity'],
     [{ fidelity: 'high' }, one, 'gpt-image-1-mini', 'input_fidelity'],
-    [{ moderation: 'low' }, one, 'gpt-image-2', 'moderation'],
     [{ resolution: '512' }, {}, 'gpt-image-2', 'resolution'],
     [{ resolution: '512', aspectRatio: '16:9' }, {}, 'gpt-image-2', 'aspect_ratio'],
-    [{ background: 'transparent' }, {}, 'gpt-image-2', 'background'],
     [{}, gif, 'gpt-image-2', 'input_references.0'],
     [{}, { ...one, mask: gif['input_references.0'] }, 'gpt-image-2', 'mask'],
     [{ resolution: '2K' }, one, 'gpt-image-2', 'resolution'],

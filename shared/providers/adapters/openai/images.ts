@@ -71,7 +71,6 @@ const openaiImages: ImageDialect = {
     const edits = input.references > 0
     refuseFields(call, {
       seed: input.seed !== null,
-      moderation: edits && input.moderation === 'low',
       input_fidelity: !edits && input.fidelity !== null,
     })
     assertImageTypes(call)
@@ -138,8 +137,7 @@ function fieldsOf(call: ImageCall): Record<string, string | number | boolean> {
     background: input.background,
     output_format: input.format,
     output_compression: input.compression,
-    // Edits have no such field; they behave like `auto`.
-    moderation: input.references > 0 ? null : input.moderation,
+    moderation: input.moderation,
     input_fidelity: input.fidelity,
     user: input.user,
     safety_identifier: input.safetyIdentifier,
