@@ -8,6 +8,7 @@ import { readStreamEvent } from '../guardrails/stream-texts.ts'
 import type { GuardedText } from '../guardrails/text-guard.ts'
 import { EventCutter, parseEvent, splitEvents } from '../io/sse.ts'
 import type { DirectKind } from '../kinds/index.ts'
+import { emptyEnvelope } from '../kinds/reasoning.ts'
 import type { ChatFormat } from './chat-format.ts'
 import { type AnswerGuard, answerTextsOf, type NamedText } from './guard.ts'
 
@@ -48,6 +49,8 @@ export class GuardedClient extends ForwardingWriter {
   readonly #open = new Map<string, OpenText>()
   /** What the webhook replaced whole texts of the stream by. */
   readonly #replaced = new Map<string, string>()
+  /** The channels of texts that their client sees changed. */
+  readonly #changed = new Set<string>()
   #answer: { headers: Record<string, string>; body: string } | null = null
   #headers: Record<string, string> | null = null
   #isOpened = false
@@ -261,6 +264,10 @@ export class GuardedClient extends ForwardingWriter {
       part.holder[part.member] = text
       isChanged ||= text !== parts[i]
     }
+    if (read.signed !== undefined && this.#changed.has(read.signed)) {
+      event.delta.signature = emptyEnvelope
+      isChanged = true
+    }
     if (this.#added > 0 && typeof event.sequence_number === 'number') {
       event.sequence_number += this.#added
       isChanged = true
@@ -280,11 +287,13 @@ export class GuardedClient extends ForwardingWriter {
       // The first part is the whole text; nothing is left of the others.
       const isFirst = !this.#replaced.has(channel)
       this.#replaced.set(channel, replaced)
+      this.#changed.add(channel)
       return isFirst ? replaced : ''
     }
     const open = this.#open.get(channel) ?? { text: this.#answerGuard.open({ isJson, isSealed }), rest }
     open.rest = rest
     const shown = open.text.push(part, isLast)
+    if (open.text.isChanged) this.#changed.add(channel)
     if (isLast) this.#open.delete(channel)
     else this.#open.set(channel, open)
     return shown
@@ -295,6 +304,7 @@ export class GuardedClient extends ForwardingWriter {
     const { text, rest } = this.#open.get(channel)!
     this.#open.delete(channel)
     const shown = text.push('', true)
+    if (text.isChanged) this.#changed.add(channel)
     if (shown === '') return ''
     const event = rest(shown)
     if (typeof before?.sequence_number === 'number') event.sequence_number = before.sequence_number + this.#added++

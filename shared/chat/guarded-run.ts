@@ -92,7 +92,7 @@ class GuardedRun<K extends DirectKind> {
     this.#guard.noteMasked('input', texts.counts)
     let checked = withTexts(body, found)
     const { copy } = this.#client
-    if (copy && (checked !== body || blocked)) copy.masked = this.#maskedContent(found, texts, checked)
+    if (copy && (checked !== body || blocked)) copy.masked = this.#maskedContent(texts, checked)
     if (blocked) throw this.#guard.blocked('input', blocked.type, blocked.path)
     if (webhook) {
       await this.#ask(found)
@@ -121,12 +121,11 @@ class GuardedRun<K extends DirectKind> {
   }
 
   /** What the log of input and output has of the request: also what blocks it is masked there. */
-  #maskedContent(found: readonly FoundText[], { blocked }: TextGuard, checked: object) {
+  #maskedContent({ blocked }: TextGuard, checked: object) {
     const detectors = Array.from(blocked, type => ({ type, action: 'mask' as const, on: 'input' as const }))
     const values = new Placeholders()
     const logged = new TextGuard({ detectors }, 'input', values)
-    const byPath = new Map(found.map(one => [one.path, one]))
-    const body = mapTexts(checked, (text, place) => (byPath.has(place.path) ? logged.apply(text, place) : text))
+    const body = mapTexts(checked, (text, place) => logged.apply(text, place))
     const placeholders = new Map([...this.#placeholders.values].map(([name, value]) => [value, name]))
     return { input: Buffer.from(JSON.stringify(body)), placeholders }
   }
@@ -187,11 +186,11 @@ class GuardedRun<K extends DirectKind> {
   }
 }
 
-/** All texts of a body; those that their provider verifies were checked when they were made. */
+/** All texts of a body. */
 function textsOf(body: object): FoundText[] {
   const found: FoundText[] = []
   mapTexts(body, (text, place) => {
-    if (!place.isSealed) found.push({ ...place, text, shown: text })
+    found.push({ ...place, text, shown: text })
     return text
   })
   return found

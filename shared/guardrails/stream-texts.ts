@@ -15,6 +15,8 @@ export type StreamEvent = {
   ends(channel: string): boolean
   /** An event with this part alone, for the rest of a text that ended: that of the last part. */
   rest(channel: string, text: string): Any
+  /** The channel of the text that the event signs, whose `delta.signature` does not hold for another text; absent = none. */
+  signed?: string
 }
 
 /** Reads an event of a stream. */
@@ -107,12 +109,11 @@ function readMessageEvent(event: Any): StreamEvent {
           isSealed: member === 'thinking',
         })
   const isOver = type === 'message_stop' || isFailure(event)
+  const isSignature = type === 'content_block_delta' && delta?.type === 'signature_delta'
   return {
     parts,
-    ends: channel =>
-      isOver ||
-      (channel.startsWith(`${index}.`) &&
-        (type === 'content_block_stop' || (type === 'content_block_delta' && delta?.type === 'signature_delta'))),
+    ends: channel => isOver || (channel.startsWith(`${index}.`) && (type === 'content_block_stop' || isSignature)),
+    ...(isSignature && { signed: `${index}.thinking` }),
     rest(channel, text) {
       const [position, member] = channel.split('.') as [string, string]
       const of = member === 'partial_json' ? 'input_json_delta' : `${member}_delta`

@@ -91,6 +91,8 @@ export class GuardedText {
   /** The end of what was returned, as it was read: what precedes a value decides whether it is one. */
   #context = ''
   #pending = ''
+  /** Whether what it returned differs from the text. */
+  isChanged = false
 
   constructor(guard: TextGuard, form: TextForm) {
     this.#guard = guard
@@ -122,6 +124,7 @@ export class GuardedText {
     out += guard.between(text.slice(at, end), this.#form)
     this.#context = read.slice(Math.max(0, before + end - contextLength), before + end)
     this.#pending = text.slice(end)
+    this.isChanged ||= out !== text.slice(0, end)
     return out
   }
 

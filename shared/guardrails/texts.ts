@@ -1,4 +1,5 @@
 import type { DirectKind } from '../kinds/index.ts'
+import { emptyEnvelope } from '../kinds/reasoning.ts'
 import type { TextForm } from './text-guard.ts'
 
 // The texts of requests and answers of every dialect. Every string is one, except those that are known to be none: what is
@@ -71,7 +72,11 @@ type Walk = { role: TextRole; isContent: boolean; isFree: boolean; isSealed: boo
 /** Returns what replaces a text. */
 export type Visit = (text: string, place: Place) => string
 
-/** A request body or an answer with its texts replaced; what has none that changed is the same object. */
+/**
+ * A request body or an answer with its texts replaced; what has none that changed is the same object. The signature of
+ * reasoning does not hold for another text, and a provider refuses it: the gateway's own takes its place, so that the
+ * reasoning is treated as that of another model. An adapter of the API that signs leaves it out, others may show it.
+ */
 export function mapTexts<T extends object>(body: T, visit: Visit): T {
   return mapObject(body as Record<string, unknown>, '', null, visit) as T
 }
@@ -101,6 +106,7 @@ function mapObject(object: Record<string, unknown>, path: string, walk: Walk | n
     copy ??= { ...object }
     copy[name] = replaced
   }
+  if (copy && !isFree && isSealed(object)) copy.signature = emptyEnvelope
   const mapped = copy ?? object
   if (!renamed) return mapped
   return Object.fromEntries(Object.entries(mapped).map(([name, value]) => [renamed.get(name) ?? name, value]))
@@ -155,7 +161,7 @@ function within(object: Record<string, unknown>, walk: Walk): Walk {
   return { ...walk, role: isResult ? 'tool' : own, isSealed: walk.isSealed || isSealed(object) }
 }
 
-/** Reasoning that its provider verifies when it comes back. */
+/** Reasoning that its provider verifies when it comes back. The gateway cannot: it may be anybody's text. */
 function isSealed({ type, signature }: Record<string, unknown>): boolean {
   return type === 'thinking' && typeof signature === 'string' && signature !== ''
 }

@@ -15,6 +15,12 @@ export const reasoningDetail = z
   .meta({ id: 'ReasoningDetail' })
 export type ReasoningDetail = z.infer<typeof reasoningDetail>
 
+/**
+ * The signature of thinking without state: clients require one that is not empty. Its prefix tells that no provider
+ * has to read it.
+ */
+export const emptyEnvelope = `hg1.${Buffer.from('{}').toString('base64url')}`
+
 /** The fields of assistant messages in requests. */
 export const earlierReasoning = {
   reasoning_content: z.string().nullish().describe('The reasoning of an earlier answer.'),

@@ -1,5 +1,5 @@
+import { emptyEnvelope } from '../../../shared/kinds/reasoning.ts'
 import { textureFile } from '../../../shared/providers/sandbox/media/mesh-files.ts'
-import { emptyEnvelope } from '../../../shared/providers/toolkit/messages-over-chat/reasoning-state.ts'
 import { pdfOfPages } from '../media/documents.ts'
 
 export type MatrixDialect = 'chat' | 'messages' | 'responses'

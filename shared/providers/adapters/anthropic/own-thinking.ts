@@ -1,26 +1,33 @@
 import { editMembers, mapItems, memberText } from '../../../base/json-member.ts'
 import { isBlock, type MessagesMessage, type MessagesRequest } from '../../../kinds/messages.ts'
-import { emptyEnvelope } from '../../toolkit/messages-over-chat/reasoning-state.ts'
+import { emptyEnvelope } from '../../../kinds/reasoning.ts'
 import { isEnvelope } from '../../toolkit/reasoning-envelope.ts'
 
-/** The positions of thinking blocks whose state the gateway sealed, by the position of their message. */
+/** The positions of the thinking blocks that the API would refuse, by the position of their message. */
 export type OwnThinking = ReadonlyMap<number, ReadonlySet<number>>
 
 /**
- * Finds the thinking that other models wrote: its signature or data is an envelope of the gateway, which the API would
- * refuse. `hasState`: whether an envelope contains state.
+ * Finds the thinking that other models wrote or guardrails changed: its signature or data is an envelope of the gateway,
+ * which the API would refuse. Before calls, it also refuses thinking of which a part is missing, so the rest of such a message
+ * is found as well (docs.claude.com/en/docs/build-with-claude/extended-thinking, "Preserving thinking blocks"). `hasState`: whether an envelope contains state.
  */
 export function findOwnThinking(messages: readonly MessagesMessage[]): { found: OwnThinking; hasState: boolean } {
   const found = new Map<number, Set<number>>()
   let hasState = false
   for (const [index, { content }] of messages.entries()) {
     if (typeof content === 'string') continue
+    const thinking = new Set<number>()
+    const own = new Set<number>()
     for (const [position, block] of content.entries()) {
-      const state = isBlock(block, 'thinking') ? block.signature : isBlock(block, 'redacted_thinking') ? block.data : ''
+      const isThinking = isBlock(block, 'thinking')
+      if (!isThinking && !isBlock(block, 'redacted_thinking')) continue
+      thinking.add(position)
+      const state = isThinking ? block.signature : block.data
       if (!state || !isEnvelope(state)) continue
+      own.add(position)
       hasState ||= state !== emptyEnvelope
-      found.set(index, (found.get(index) ?? new Set()).add(position))
     }
+    if (own.size > 0) found.set(index, content.some(block => isBlock(block, 'tool_use')) ? thinking : own)
   }
   return { found, hasState }
 }

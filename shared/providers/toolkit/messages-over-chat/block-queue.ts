@@ -1,8 +1,8 @@
 import type { MessageEvent, MessagesAnswerBlock, MessagesCitation, MessagesDelta } from '../../../kinds/messages.ts'
+import { emptyEnvelope } from '../../../kinds/reasoning.ts'
 import { maxCitations } from '../over-chat/citations.ts'
 import type { SealedState } from '../over-chat/sealed-states.ts'
 import { isVisible } from './answer.ts'
-import { emptyEnvelope } from './reasoning-state.ts'
 
 /** A block of the answer. `pending` arrived but was not written yet. */
 type TextBlock = { type: 'text'; pending: string; citations: MessagesCitation[]; isOpen: boolean }

@@ -1,13 +1,7 @@
 import { isBlock, type MessagesAnswerBlock, type MessagesBlock } from '../../../kinds/messages.ts'
-import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
+import { emptyEnvelope, type ReasoningDetail } from '../../../kinds/reasoning.ts'
 import { envelopeIn, signedBy } from '../over-chat/sealed-states.ts'
 import { isEnvelope } from '../reasoning-envelope.ts'
-
-/**
- * The signature of thinking without state: clients require one that is not empty. Its prefix tells that no provider
- * has to read it.
- */
-export const emptyEnvelope = `hg1.${Buffer.from('{}').toString('base64url')}`
 
 type Thoughts = { reasoning_content?: string | null; reasoning_details?: readonly ReasoningDetail[] | null }
 
