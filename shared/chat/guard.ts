@@ -196,6 +196,7 @@ export class AnswerGuard {
   /** An object of the answer as its client is to see it. It is not checked again. */
   presentObject<T extends object>(answer: T): T {
     const shown = mapTexts(answer, (text, place) => {
+      if (place.isToken) return text
       const presented = this.present(text, place)
       if (this.needsWhole) {
         this.#checked.add(presented)
@@ -214,8 +215,8 @@ const answerTexts =
 /** The texts of an answer, or of an event of it. */
 export function answerTextsOf(answer: object): NamedText[] {
   const texts: NamedText[] = []
-  mapTexts(answer, (text, { path, isJson }: Place) => {
-    if (answerTexts.test(path)) texts.push({ id: path, text, role: 'assistant', isJson })
+  mapTexts(answer, (text, { path, isJson, isToken }: Place) => {
+    if (!isToken && answerTexts.test(path)) texts.push({ id: path, text, role: 'assistant', isJson })
     return text
   })
   return texts

@@ -113,6 +113,7 @@ class GuardedRun<K extends DirectKind> {
         characters = 0
         await setImmediate()
       }
+      if (one.isToken && !texts.isValue(one.text)) continue
       const type = texts.findBlocked(one.text, one)
       if (type) blocked ??= { type, path: one.path }
       one.shown = texts.apply(one.text, one)
@@ -125,14 +126,16 @@ class GuardedRun<K extends DirectKind> {
     const detectors = Array.from(blocked, type => ({ type, action: 'mask' as const, on: 'input' as const }))
     const values = new Placeholders()
     const logged = new TextGuard({ detectors }, 'input', values)
-    const body = mapTexts(checked, (text, place) => logged.apply(text, place))
+    const body = mapTexts(checked, (text, place) =>
+      place.isToken && !logged.isValue(text) ? text : logged.apply(text, place),
+    )
     const placeholders = new Map([...this.#placeholders.values].map(([name, value]) => [value, name]))
     return { input: Buffer.from(JSON.stringify(body)), placeholders }
   }
 
   async #ask(found: readonly FoundText[]): Promise<void> {
     const texts = found
-      .filter(({ isContent }) => isContent)
+      .filter(({ isContent, isToken }) => isContent && !isToken)
       .map(({ path, role, shown, isJson }) => ({ id: path, role, text: shown, isJson }))
     const webhook = this.#guard.webhookOf('input')!
     const left = new AbortController()

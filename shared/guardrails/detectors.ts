@@ -106,6 +106,16 @@ export function* findMatches(text: string, types: ReadonlySet<DetectorType>, fro
   }
 }
 
+/** Shorter texts are no value: a phone number has seven digits. */
+const minMatch = 7
+
+/** Whether a text as a whole is a value. */
+export function isMatch(text: string, types: ReadonlySet<DetectorType>): boolean {
+  if (text.length < minMatch || text.length > maxMatch) return false
+  const [first] = findMatches(text, types)
+  return first !== undefined && first.start === 0 && first.end === text.length
+}
+
 /** Whether digits are a payment card number: their issuer's range, and the Luhn check digit (ISO/IEC 7812-1). */
 function isCardNumber(match: string): boolean {
   const digits = match.replace(/\D/g, '')

@@ -1,5 +1,5 @@
 import { checks, type DetectorType, type Guardrails, type Side } from '../keys/guardrails.ts'
-import { contextLength, findMatches, type Match, tailStart } from './detectors.ts'
+import { contextLength, findMatches, isMatch, type Match, tailStart } from './detectors.ts'
 import { Placeholders } from './placeholders.ts'
 
 /** How a text is read: `isJson` = a part of JSON, whose escapes are no text; `isSealed` = its model verifies it when it comes back. */
@@ -35,6 +35,14 @@ export class TextGuard {
   /** Whether texts of this side are changed: masked, or given the values of the request back. */
   get changes(): boolean {
     return this.masked.size > 0 || (this.#side === 'output' && this.placeholders.values.size > 0)
+  }
+
+  /**
+   * Whether a name, an id or a code is a value of its own. A value within one does not count: random ids have digits in rows, and
+   * one that is changed names nothing any more.
+   */
+  isValue(token: string): boolean {
+    return isMatch(token, this.#types)
   }
 
   /** The first value that blocks; null = none. */

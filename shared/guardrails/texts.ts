@@ -2,55 +2,49 @@ import type { DirectKind } from '../kinds/index.ts'
 import { emptyEnvelope } from '../kinds/reasoning.ts'
 import type { TextForm } from './text-guard.ts'
 
-// The texts of requests and answers of every dialect. Every string is one, except those that are known to be none: what is
-// added to a dialect later is checked as well.
+// The texts of requests and answers of every dialect. Every string is one, except those that are known to be none, and have the
+// form of that: what is added to a dialect later, or written where no text belongs, is checked as well.
 
 /** Who wrote a text of a request; `tool`: the result of a call. */
 export type TextRole = 'system' | 'user' | 'assistant' | 'tool'
 
-/** Where a text is. `isContent`: in the conversation, not in a setting or the definition of a tool. */
-export type Place = TextForm & { path: string; role: TextRole; isContent: boolean }
+/**
+ * Where a text is. `isContent`: in the conversation, not in a setting or the definition of a tool. `isToken`: it has the form
+ * of the name, the id or the code that is expected there.
+ */
+export type Place = TextForm & { path: string; role: TextRole; isContent: boolean; isToken: boolean }
 
-/** Members that name, link or encode, or that the provider verifies: no text is in them. */
-const noTexts = new Set([
+/**
+ * Members that name, identify or encode. A caller can write any text there: it is none only as long as it has the form of a
+ * name, an id or a code.
+ */
+const tokenMembers = new Set([
   ...['model', 'role', 'type', 'object', 'id', 'name', 'call_id', 'callId', 'tool_call_id', 'tool_use_id', 'item_id'],
-  ...['previous_response_id', 'conversation', 'response_id', 'container', 'namespace', 'server_label', 'alt'],
+  ...['previous_response_id', 'conversation', 'response_id', 'container', 'namespace', 'server_label', 'alt', 'ttl'],
+  ...['file_id', 'media_type', 'mimeType', 'mime_type', 'format', 'detail', 'encoding_format', 'obfuscation'],
+  ...['signature', 'thoughtSignature', 'thought_signature', 'encrypted_content', 'encrypted_index', 'encrypted_stdout'],
+  ...['status', 'phase', 'finish_reason', 'finishReason', 'stop_reason', 'service_tier', 'system_fingerprint'],
+  ...['provider', 'modelVersion', 'responseId', 'created_at', 'prompt_cache_key', 'session_id'],
+])
+/** Members that link or hold a file: the same, but for URLs and base64. */
+const fileMembers = new Set([
   ...[
-    'file_id',
     'file_url',
     'fileUri',
-    'file_data',
     'image_url',
     'url',
     'uri',
+    'file_data',
     'data',
     'b64_json',
     'partial_image_b64',
+    'embedding',
   ],
-  ...['media_type', 'mimeType', 'mime_type', 'format', 'detail', 'embedding', 'encoding_format', 'obfuscation'],
-  ...['signature', 'thoughtSignature', 'thought_signature', 'encrypted_content', 'encrypted_index', 'encrypted_stdout'],
-  ...[
-    'status',
-    'phase',
-    'finish_reason',
-    'finishReason',
-    'stop_reason',
-    'service_tier',
-    'system_fingerprint',
-    'provider',
-  ],
-  ...['modelVersion', 'responseId', 'created_at', 'cache_control', 'prompt_cache_key', 'session_id'],
 ])
 /** Objects of the caller or the model, in which every member is text, and so is its name. */
 const freeMembers = new Set([
-  'args',
-  'arguments',
-  'response',
-  'input',
-  'parameters',
-  'input_schema',
-  'schema',
-  'metadata',
+  ...['args', 'arguments', 'response', 'input', 'parameters', 'input_schema', 'schema', 'metadata', 'output_schema'],
+  ...['responseSchema', 'responseJsonSchema', 'parametersJsonSchema'],
 ])
 /** The members of a body that have the conversation. */
 const contents = new Set([
@@ -68,7 +62,8 @@ const roles: Record<string, TextRole> = {
 }
 const toolResult = /^(?:tool_result|mcp_tool_result|.*_call_output|.*_tool_result)$/
 
-type Walk = { role: TextRole; isContent: boolean; isFree: boolean; isSealed: boolean }
+/** `isProse`: the value of a member is text in any form. */
+type Walk = { role: TextRole; isContent: boolean; isFree: boolean; isSealed: boolean; isProse: boolean }
 /** Returns what replaces a text. */
 export type Visit = (text: string, place: Place) => string
 
@@ -89,18 +84,25 @@ function mapObject(object: Record<string, unknown>, path: string, walk: Walk | n
   let index = -1
   for (const name in object) {
     index++
-    const segment = isFree && !plainName.test(name) ? `#${index}` : name
+    const isPlain = plainName.test(name)
+    const segment = isPlain ? name : `#${index}`
     const place = path === '' ? segment : `${path}.${segment}`
-    if (inner && isFree) {
-      const shown = visit(name, { ...inner, path: `${path}.#${index} (name)`, isContent: false, isJson: false })
+    if (inner && (isFree || !isPlain)) {
+      const shown = visit(name, {
+        ...inner,
+        path: `${path}.#${index} (name)`,
+        isContent: false,
+        isJson: false,
+        isToken: !isFree && !noToken.test(name),
+      })
       if (shown !== name) (renamed ??= new Map()).set(name, shown)
     }
     const value = object[name]
     if (value === null || (typeof value !== 'string' && typeof value !== 'object')) continue
-    if (!isFree && noTexts.has(name) && !isHeldText(value, name) && !isTextDocument(object, name)) continue
     const at = inner ?? rootOf(name)
-    const free = isFree || (freeMembers.has(name) && walk !== null && !Array.isArray(value))
-    const next = { ...at, isFree: free, ...(name === 'functionResponse' && { role: 'tool' as const }) }
+    const free = isFree || (freeMembers.has(name) && (walk !== null || name === 'metadata') && !Array.isArray(value))
+    const isProse = free || !(tokenMembers.has(name) || fileMembers.has(name)) || isProseIn(object, name)
+    const next = { ...at, isFree: free, isProse, ...(name === 'functionResponse' && { role: 'tool' as const }) }
     const replaced = mapValue(value, place, next, name, visit)
     if (replaced === value) continue
     copy ??= { ...object }
@@ -112,27 +114,26 @@ function mapObject(object: Record<string, unknown>, path: string, walk: Walk | n
   return Object.fromEntries(Object.entries(mapped).map(([name, value]) => [renamed.get(name) ?? name, value]))
 }
 
-/** The names in free objects that paths may show: others, such as an address that is a key, are told by their position. */
+/** The names that paths may show: others, such as an address that is a key, are told by their position. */
 const plainName = /^[A-Za-z_][A-Za-z_-]{0,39}$/
 
-/** Whether a member is the text of a document: https://docs.claude.com/en/api/messages (`PlainTextSource`). */
-function isTextDocument({ type }: Record<string, unknown>, name: string): boolean {
-  return name === 'data' && type === 'text'
-}
-
-/** Members of both meanings: an object or a list of them has texts, a string has none. */
-function isHeldText(value: unknown, name: string): boolean {
-  return typeof value === 'object' && (name === 'format' || name === 'container' || name === 'conversation')
+/**
+ * Whether a member that is no text in other objects is one here: the name of who speaks, and the text of a document
+ * (`PlainTextSource`, https://docs.claude.com/en/api/messages).
+ */
+function isProseIn(object: Record<string, unknown>, name: string): boolean {
+  return (name === 'name' && 'role' in object) || (name === 'data' && object.type === 'text')
 }
 
 function mapValue(value: unknown, path: string, walk: Walk, name: string, visit: Visit): unknown {
   if (typeof value === 'string') {
-    const { role, isContent, isFree, isSealed } = walk
+    const { role, isContent, isFree, isSealed, isProse } = walk
     // The arguments of a call are JSON in a string.
     const isJson = name === 'arguments' || name === 'partial_json'
-    return value === '' || (!isFree && isFile(value))
-      ? value
-      : visit(value, { path, role, isContent, isSealed, isJson })
+    if (value === '' || (!isFree && isFile(value))) return value
+    const isToken = !isProse && !noToken.test(value)
+    if (!isProse && !isToken && fileMembers.has(name) && (link.test(value) || isWrappedFile(value))) return value
+    return visit(value, { path, role, isContent, isSealed, isJson, isToken })
   }
   if (typeof value !== 'object' || value === null) return value
   if (!Array.isArray(value)) return mapObject(value as Record<string, unknown>, path, walk, visit)
@@ -149,7 +150,7 @@ function mapValue(value: unknown, path: string, walk: Walk, name: string, visit:
 
 function rootOf(name: string): Walk {
   const role = systemMembers.has(name) ? 'system' : 'user'
-  return { role, isContent: contents.has(name), isFree: false, isSealed: false }
+  return { role, isContent: contents.has(name), isFree: false, isSealed: false, isProse: true }
 }
 
 /** What holds within an object of a body. */
@@ -169,6 +170,21 @@ function isSealed({ type, signature }: Record<string, unknown>): boolean {
 /** Whether a text is nothing but an encoded file: what only begins as one is read. */
 function isFile(text: string): boolean {
   return text.startsWith('data:') && /^data:[\w/+.;=-]{0,200};base64,[\w+/=-]*$/.test(text)
+}
+
+/** What no name, id or code has, in base64 neither. */
+const noToken = /[^\w+/=.:~-]/
+const link = /^(?:https?|gs|s3):\/\/\S+$/i
+
+const fileStart = /^\s*data:[\w/+.;=%"-]{0,200};base64,/i
+const noBase64 = /[^\w+/=\s-]/
+/** A word that others follow, as no line of an encoder is. */
+const shortLine = /(?:^|\s)\S{1,31}\s+\S/
+
+/** Whether a text is a file in lines of base64. */
+function isWrappedFile(text: string): boolean {
+  const encoded = text.slice(fileStart.exec(text)?.[0].length ?? 0)
+  return !noBase64.test(encoded) && !shortLine.test(encoded)
 }
 
 /** Whether a request has texts as numbers of tokens, which cannot be read. */
