@@ -26,6 +26,11 @@ export type Features = {
   /** The caller's output limit per choice; null = none. */
   maxTokens: number | null
   choices: number
+  /**
+   * Upper bound of the tokens of a predicted answer. OpenAI bills those that the answer does not have as output, beyond its
+   * limit (https://platform.openai.com/docs/guides/predicted-outputs). Absent = none is predicted.
+   */
+  predictedTokens?: number
   inputs: { image: boolean; audio: boolean; file: boolean }
   outputs: { image: boolean; audio: boolean }
   /** Whether the request specifies a voice and an audio format. */
@@ -112,6 +117,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     maxPromptEstimate: promptTokensEstimate,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? null,
     choices: body.n ?? 1,
+    ...predictedIn(body),
     inputs: found.inputs,
     outputs: { image: outputs.includes('image'), audio: outputs.includes('audio') },
     voice: body.audio != null,
@@ -132,6 +138,11 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
 
 /** Of requests without cache marks. */
 export const noMarks = () => false
+
+/** The tokens of a prediction, whatever its form: JSON has at least as many bytes as the text in it. */
+function predictedIn({ prediction }: ChatRequest & { prediction?: unknown }): Pick<Features, 'predictedTokens'> {
+  return prediction == null ? {} : { predictedTokens: Buffer.byteLength(JSON.stringify(prediction)) }
+}
 
 function hasFormat({ response_format: format }: ChatRequest): boolean {
   return format !== undefined && format.type !== 'text'

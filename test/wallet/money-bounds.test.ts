@@ -97,6 +97,31 @@ for (const { name, model, content, usage } of billed) {
   })
 }
 
+for (const [form, content] of [
+  ['a text', '1234567890'.repeat(30_000)],
+  ['parts', [{ type: 'text', text: '1234567890'.repeat(30_000) }]],
+] as const)
+  test.serial(
+    `a prediction is reserved as output beside the limit, since its rejected tokens are billed: ${form}`,
+    async t => {
+      const more = { max_tokens: 16, provider: { only: ['openai'] }, prediction: { type: 'content', content } }
+      const body = saying('gpt-4.1', 'Hi', more)
+      // The prompt with the prediction is at most $0.63.
+      const poor = await world.gateway.account({ usd: '0.7' })
+      t.is((await world.gateway.fetch(chat, { key: poor.live, body })).status, 402)
+      t.is(world.openai.requests.length, 0)
+
+      const usage = usageOf(10, 100_002, {
+        completion_tokens_details: { rejected_prediction_tokens: 99_990 } as object,
+      })
+      world.openai.next(using(usage))
+      const account = await world.gateway.account({ usd: '10' })
+      t.is((await world.gateway.fetch(chat, { key: account.live, body })).status, 200)
+      t.is(await chargedNano(world, account), expectedNano('gpt-4.1', usage))
+      t.is(await excessNano(account), 0)
+    },
+  )
+
 test.serial('200 for a small wallet: a document by URL is fetched, measured and sent as it was measured', async t => {
   const account = await world.gateway.account({ usd: '0.1' })
   const content = [{ type: 'text', text: 'Read' }, document(`${filesUrl}/small.pdf`)]
