@@ -8,8 +8,8 @@ export type OwnThinking = ReadonlyMap<number, ReadonlySet<number>>
 
 /**
  * Finds the thinking that other models wrote or guardrails changed: its signature or data is an envelope of the gateway,
- * which the API would refuse. The API also refuses a message with only a part of its thinking, so the rest of such a message
- * is found as well. `hasState`: whether an envelope contains state.
+ * which the API would refuse. Before calls, it also refuses thinking of which a part is missing, so the rest of such a message
+ * is found as well (docs.claude.com/en/docs/build-with-claude/extended-thinking, "Preserving thinking blocks"). `hasState`: whether an envelope contains state.
  */
 export function findOwnThinking(messages: readonly MessagesMessage[]): { found: OwnThinking; hasState: boolean } {
   const found = new Map<number, Set<number>>()
@@ -17,17 +17,17 @@ export function findOwnThinking(messages: readonly MessagesMessage[]): { found: 
   for (const [index, { content }] of messages.entries()) {
     if (typeof content === 'string') continue
     const thinking = new Set<number>()
-    let isOwn = false
+    const own = new Set<number>()
     for (const [position, block] of content.entries()) {
       const isThinking = isBlock(block, 'thinking')
       if (!isThinking && !isBlock(block, 'redacted_thinking')) continue
       thinking.add(position)
       const state = isThinking ? block.signature : block.data
       if (!state || !isEnvelope(state)) continue
-      isOwn = true
+      own.add(position)
       hasState ||= state !== emptyEnvelope
     }
-    if (isOwn) found.set(index, thinking)
+    if (own.size > 0) found.set(index, content.some(block => isBlock(block, 'tool_use')) ? thinking : own)
   }
   return { found, hasState }
 }
