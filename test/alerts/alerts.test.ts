@@ -28,7 +28,8 @@ const receiver = use(test, () => Receiver.start())
 const upstream = use(test, () =>
   Emulator.start(({ body }, response) => {
     const message = { role: 'assistant', content: 'Spent.' }
-    const usage = { prompt_tokens: 0, completion_tokens: body.max_completion_tokens, total_tokens: 0 }
+    // Two tokens of the prompt cost what one of the output does.
+    const usage = { prompt_tokens: 2, completion_tokens: body.max_completion_tokens - 1, total_tokens: 0 }
     const choices = [{ index: 0, message, finish_reason: 'stop' }]
     response.setHeader('content-type', 'application/json')
     response.end(
