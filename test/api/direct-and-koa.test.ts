@@ -69,7 +69,7 @@ function lasting({ answer, line }: Seen) {
     headers,
     names: Object.keys(answer.headers).sort(),
     body: answer.body
-      .replaceAll(/"((chatcmpl|cmpl|embd)-|(msg|resp|rs|fc)_)\w{20,}"/g, '"id"')
+      .replaceAll(/"((chatcmpl|cmpl)-|(emb|msg|resp|rs|fc)_)\w{20,}"/g, '"id"')
       .replaceAll(/"request_id":"[\w-]+"/g, '"request_id":""')
       .replaceAll(/"(created|created_at|completed_at)":\d+/g, '"$1":0')
       .replaceAll(/Retry in \d+ s/g, 'Retry in a while'),

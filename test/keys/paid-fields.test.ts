@@ -2,6 +2,7 @@ import type { GatewayError } from '../../shared/base/errors.ts'
 import { validate } from '../../shared/base/validate.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import type { Deployment, ModelRow, ProviderRow } from '../../shared/catalog/schema.ts'
+import { profileOf } from '../../shared/catalog/traits.ts'
 import { directKinds, type OpenAiKind } from '../../shared/kinds/index.ts'
 import { paidFields } from '../../shared/kinds/paid-fields.ts'
 import type { Call, UpstreamRequest } from '../../shared/providers/contract.ts'
@@ -110,7 +111,11 @@ for (const { provider, kind } of served) {
         const sent = sentBy(request)
         const isMark = name === 'cache_control' && marks && kind === 'chat'
         t.notDeepEqual(sent[name], value, name)
-        t.deepEqual(sent[name], isMark ? { type: 'ephemeral' } : usual[name], name)
+        const isMoved =
+          isMark && speaksMessages(provider) && profileOf({ deployment: {}, provider }).cache_marks === 'messages'
+        const end = sent.messages?.at(-1).content
+        t.deepEqual(isMoved ? end.at(-1)[name] : sent[name], isMark ? { type: 'ephemeral' } : usual[name], name)
+        if (isMoved) t.is(sent[name], undefined)
         t.deepEqual(request.dropped, [isMark ? 'cache_control.ttl' : name], name)
       }
     })
