@@ -1,9 +1,8 @@
-import { type ChatRequest, completeChat } from '../kinds/chat.ts'
+import type { ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target, UpstreamRequest } from '../providers/contract.ts'
 import { fitChat } from '../providers/profile/fit-chat.ts'
-import { withMovedMedia } from '../providers/toolkit/over-chat/move-media.ts'
-import { ownFields } from '../providers/toolkit/request-fields.ts'
+import { completeMessages, ownFields } from '../providers/toolkit/request-fields.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from './features.ts'
 import { generateContentFeatures } from './generate-content-features.ts'
 import { messagesFeatures } from './messages-features.ts'
@@ -81,7 +80,7 @@ export const requestFormats: { readonly [K in DirectKind]: RequestFormat<K> } = 
     words: openAiWords('messages'),
     isConversation: true,
     namesBlocks: false,
-    complete: body => withMovedMedia(completeChat(body)),
+    complete: completeMessages,
     isPlain: isPlainChat,
     fit: fitChat,
   },

@@ -1,12 +1,19 @@
 import { isObject } from '../../base/is-object.ts'
 import { namesIn } from '../../base/names.ts'
 import type { Deployment } from '../../catalog/schema.ts'
-import type { ChatRequest } from '../../kinds/chat.ts'
+import { type ChatRequest, completeChat } from '../../kinds/chat.ts'
 import type { DirectKind, OpenAiKind } from '../../kinds/index.ts'
 import { paidFields } from '../../kinds/paid-fields.ts'
 import { generateContentMembers, isSent, memberTables } from '../../kinds/request-members.ts'
+import { withMovedMedia } from './over-chat/move-media.ts'
 
 type Json = Record<string, unknown>
+
+/** A valid chat request with what it may leave out or say in another way; the images and files of tools are the user's. */
+export function completeMessages(body: ChatRequest): ChatRequest {
+  const hasParts = body.messages.some(({ role, content }) => role === 'tool' && typeof content !== 'string')
+  return completeChat(hasParts ? withMovedMedia(body) : body)
+}
 /** A request without disallowed fields, and the names of the removed ones. */
 export type CleanedRequest<Body> = { body: Body; dropped: readonly string[] }
 
