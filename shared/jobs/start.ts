@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
+import { formatNames } from '../base/names.ts'
 import { elapsedMs } from '../base/time.ts'
+import { storedPreferences } from '../catalog/provider-preferences.ts'
 import { messageOf } from '../engine/report.ts'
 import { sourcesOf } from '../files/sources.ts'
 import { findOwnKeys } from '../keys/own-keys.ts'
@@ -13,13 +15,14 @@ import { trackConnection } from '../providers/open-connection.ts'
 import { refusalOf } from '../providers/own-key-health.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
 import { maxOpenStarts } from '../queues/crash-suspect-limiter.ts'
+import { allExcludedError, type Exclusion, permittedBy, preferencesOf } from '../routing/provider-preferences.ts'
 import { startCall } from '../traces/calls.ts'
 import { traceStep } from '../traces/work.ts'
 import { cancelIfRequested } from './cancel.ts'
 import { endJob, failedEnd, ownKeyGoneEnd, poisonedEnd } from './end.ts'
 import { callbackUrl, type JobProvider, jobProviderOf, reportsBack } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
-import type { Job } from './jobs.ts'
+import type { End, Job } from './jobs.ts'
 import { type JobInput, queuedTargets } from './submit.ts'
 
 const unclearDelayMs = 5_000
@@ -53,9 +56,10 @@ async function startWaiting(services: JobServices, job: Job): Promise<number | n
     await endJob(services, job.id, failedEnd(organisationSuspended()), 'waiting')
     return null
   }
-  const targets = await targetsOf(services, job)
-  if (targets.length === 0 && (job.input as unknown as JobInput).own) {
-    await endJob(services, job.id, ownKeyGoneEnd, 'waiting')
+  const serving = await servingTargets(services, job)
+  const { targets, obstacle } = await permittedTargets(services, job, serving)
+  if (obstacle) {
+    await endJob(services, job.id, obstacle, 'waiting')
     return null
   }
   if (targets.length === 0) return unconfiguredDelayMs
@@ -84,14 +88,45 @@ async function startWaiting(services: JobServices, job: Job): Promise<number | n
   return handleRefusal(services, job, claimed, lastRefusal?.error, Number.isFinite(cooldownMs) ? cooldownMs : null)
 }
 
-/** The targets that may start a job: all that serve its model; for a second part only the provider that ran the first. */
-async function targetsOf(services: Platform, job: Job): Promise<Target[]> {
+/** The targets that serve a job's model; for a second part only the provider that ran the first. */
+async function servingTargets(services: Platform, job: Job): Promise<Target[]> {
   const model = services.catalog.models.get(job.model)
   if (!model) return []
   const { own } = job.input as unknown as JobInput
   const ownKeys = own ? await findOwnKeys(services.db, job.keyId) : null
   const targets = queuedTargets(services, job.kind as QueuedKind, model, job.environment, ownKeys)
   return job.operation === null ? targets : targets.filter(({ provider }) => provider.name === job.provider)
+}
+
+/**
+ * The serving targets that may start a job: at the providers that it was submitted for, in their order, as far as the preferences
+ * of its key permit them now. `obstacle`: the end of a job that none will ever start. A second part stays where the first ran.
+ */
+async function permittedTargets(
+  services: Platform,
+  job: Job,
+  serving: Target[],
+): Promise<{ targets: Target[]; obstacle?: End }> {
+  const { own, providers } = job.input as unknown as JobInput
+  const submitted = providers
+    ? providers.flatMap(name => serving.filter(({ provider }) => provider.name === name))
+    : serving
+  if (submitted.length === 0 && own) return { targets: [], obstacle: ownKeyGoneEnd }
+  if (job.operation !== null || serving.length === 0) return { targets: serving }
+  if (submitted.length === 0) return { targets: [], obstacle: failedEnd(noProviderLeft(providers!)) }
+  const key = await services.db.apiKey.findUnique({ where: { id: job.keyId }, select: { provider: true } })
+  const preferences = preferencesOf(storedPreferences(key?.provider), undefined)
+  const excluded = new Map<string, Exclusion>()
+  const request = { features: null, marginPpm: services.config.marginPpm }
+  const targets = permittedBy(preferences, submitted, request, excluded)
+  if (targets.length === 0) return { targets, obstacle: failedEnd(allExcludedError([...excluded])) }
+  return { targets: preferences?.fallsBack === false ? targets.slice(0, 1) : targets }
+}
+
+/** The error of a job whose permitted providers do not serve its model any more. */
+function noProviderLeft(providers: readonly string[]): GatewayError {
+  const message = `No provider that this job may use serves its model any more; it was submitted for ${formatNames(providers)}.`
+  return new GatewayError('no_provider_available', message)
 }
 
 function credentialFor({ upstreams }: Platform, job: Job, target: Target): string | null {
@@ -256,7 +291,8 @@ async function recoverStart(services: JobServices, jobId: string): Promise<numbe
   }
   const found = await jobProviderOf(services, job)
   const jobProvider = found === 'own_key_gone' ? null : found
-  const target = (await targetsOf(services, job)).find(({ provider }) => provider.name === job.provider)
+  const serving = await servingTargets(services, job)
+  const target = serving.find(({ provider }) => provider.name === job.provider)
   if (!jobProvider?.adapter.find || !target) {
     const message = 'It is not known whether the provider began the work, so it was not started again.'
     await endJob(services, jobId, failedEnd(new ProviderError('server_error', message)), 'starting')
@@ -276,8 +312,9 @@ async function recoverStart(services: JobServices, jobId: string): Promise<numbe
     await services.jobs.yieldStart(job)
     return unclearDelayMs
   }
-  // The provider has no such work, so a new start is safe.
-  if (job.cancelRequestedAt) return handleRefusal(services, job, job, undefined, 0)
+  // The provider has no such work, so a new start is safe: here only if the key still permits it.
+  const { targets } = await permittedTargets(services, job, serving)
+  if (job.cancelRequestedAt || !targets.includes(target)) return handleRefusal(services, job, job, undefined, 0)
   const attempt = await attemptStart(services, job, target)
   if (attempt.outcome === 'started') return null
   if (attempt.outcome === 'unclear') return handleUnclear(services, job, attempt.error)

@@ -16,7 +16,7 @@ import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
 import { marginAt } from '../routing/pricing.ts'
-import { preferencesOf } from '../routing/provider-preferences.ts'
+import { type Preferences, preferencesOf } from '../routing/provider-preferences.ts'
 import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { budgetIds, flatCost, type MaxCost } from '../wallet/reservation.ts'
@@ -31,8 +31,12 @@ export type Submitted = { job: Job; reservation: Reservation; target: Target }
 export type JobInput = {
   input: object
   references: References
+  /** The providers that it may be started at, in this order; absent = all that serve its model. */
+  providers?: string[]
   /** What the job is estimated to cost, where more is held: what it costs if nothing else is known. */
   quotedNano?: string
+  /** The same for each provider that a job with a hold may be started at, if there are several. */
+  quotedNanoAt?: { [provider: string]: string }
   /** Set if it runs with own provider keys of its organisation and costs their fee: what it costs at the provider. */
   own?: { upstreamNano: string }
   /** How long the caller gives it, if shorter than the gateway does. */
@@ -56,6 +60,7 @@ export async function submitJob(
   // The row keeps its texts.
   rejectNul(body)
   const row = queuedKinds[kind] as unknown as QueuedKindRow<Common, object>
+  const preferencesUnder = (policy: Policy) => preferencesOf(policy.provider, body.provider)
   const choose = (policy: Policy, references: References | null) =>
     chooseTargets(services.catalog, policy, {
       slug: body.model,
@@ -63,7 +68,7 @@ export async function submitJob(
       serves: model => model.type === row.type,
       targets: model => queuedTargets(services, kind, model, policy.environment, policy.ownKeys),
       check: model => row.input(body, model, references),
-      preferences: preferencesOf(policy.provider, body.provider),
+      preferences: preferencesUnder(policy),
       marginPpm: services.config.marginPpm,
     })
   await services.policies.decide(key, policy => choose(policy, null))
@@ -75,20 +80,25 @@ export async function submitJob(
   if (fields.length > 0) key.forget()
   const id = newId(row.idPrefix)
   const startedMs = services.clock.now()
-  const { reservation, target, quote, input } = await admitRequest(services, key, { id, startedMs }, policy => {
+  const { reservation, ...chosen } = await admitRequest(services, key, { id, startedMs }, policy => {
     assertUnguarded(policy)
-    const target = firstOf(services, choose(policy, references))
+    const preferences = preferencesUnder(policy)
+    const targets = startTargets(services, choose(policy, references), preferences)
+    const [target] = targets
     const input = row.input(body, target.model, references)
-    const quote = row.quote(input, target.deployment, marginAt(target, services.config.marginPpm), references)
-    const factor = services.reservationFactors.of(policy.organisationId, [target])
-    return { target, quote, input, maxCost: maxCostOf(quote, factor) }
+    const quotes = targets.map(one =>
+      row.quote(input, one.deployment, marginAt(one, services.config.marginPpm), references),
+    )
+    const factor = services.reservationFactors.of(policy.organisationId, targets)
+    return { targets, quotes, input, isRestricted: preferences !== null, maxCost: maxCostOf(quotes, factor) }
   }).catch(async error => {
     await dropReferences(services, references)
     throw error
   })
-  const submitted = (job: Job) => ({ job, reservation, target })
+  const { targets, input } = chosen
+  const submitted = (job: Job) => ({ job, reservation, target: targets[0] })
   const quoteAt = (deployment: Deployment, marginPpm: bigint) => row.quote(input, deployment, marginPpm, references)
-  const admitted = { id, startedMs, origin, body, input, references, target, quote, quoteAt, reservation }
+  const admitted = { ...chosen, id, startedMs, origin, body, references, quoteAt, reservation }
   return submitted(await insertJob(services, key.policy, kind, admitted, (tx, job) => beside?.(tx, submitted(job))))
 }
 
@@ -105,6 +115,20 @@ export function queuedTargets(
     .filter(({ provider }) => upstreams.queued(kind, provider, environment))
 }
 
+/**
+ * The targets that a job may be started at, of those that its request may use: the first one has its price. Jobs run with own
+ * keys or with the operator's, which differ in price.
+ */
+function startTargets(
+  platform: Platform,
+  targets: readonly Target[],
+  preferences: Preferences | null,
+): [Target, ...Target[]] {
+  const first = firstOf(platform, targets)
+  if (preferences?.fallsBack === false) return [first]
+  return [first, ...targets.filter(target => target !== first && !target.own === !first.own)]
+}
+
 /** The first target; after own keys that are known to be refused, one with the operator's if the key's policy has it. */
 function firstOf({ upstreams }: Platform, targets: readonly Target[]): Target {
   const [first] = targets
@@ -116,20 +140,30 @@ async function checkWebhook({ urlPolicy }: Platform, { webhook_url }: Common): P
   if (webhook_url !== undefined) await assertPublicUrl(webhook_url, { ...urlPolicy, param: 'webhook_url' })
 }
 
-/** A price is charged as it is; a hold takes the factor of exceeded ones. */
-function maxCostOf(quote: Quote, factor: number): MaxCost {
-  return 'chargeNano' in quote ? flatCost(Number(quote.chargeNano)) : { ...flatCost(Number(quote.holdNano)), factor }
+/** The price of the first target is charged as it is; a hold is that of the dearest one, with the factor of exceeded ones. */
+function maxCostOf(quotes: readonly Quote[], factor: number): MaxCost {
+  const [first] = quotes
+  if ('chargeNano' in first!) return flatCost(Number(first.chargeNano))
+  const holds = quotes.map(quote => ('holdNano' in quote ? Number(quote.holdNano) : 0))
+  return { ...flatCost(Math.max(...holds)), factor }
 }
 
 /** What a job with a hold costs when its usage is unknown. */
-export function quotedNanoOf({ input, holdNano }: Job): bigint {
-  const { quotedNano } = input as unknown as JobInput
-  return quotedNano === undefined ? holdNano : BigInt(quotedNano)
+export function quotedNanoOf({ input, provider, holdNano }: Job): bigint {
+  const { quotedNano, quotedNanoAt } = input as unknown as JobInput
+  return BigInt(quotedNanoAt?.[provider ?? ''] ?? quotedNano ?? holdNano)
+}
+
+/** `quotedNanoAt` of a new job; null if it is charged at once, or has one target. */
+function quotesByProvider({ targets, quotes }: Admitted): JobInput['quotedNanoAt'] | null {
+  if (targets.length === 1 || 'chargeNano' in quotes[0]!) return null
+  const holdOf = (quote: Quote) => ('holdNano' in quote ? String(quote.holdNano) : '0')
+  return Object.fromEntries(targets.map(({ provider }, index) => [provider.name, holdOf(quotes[index]!)]))
 }
 
 /** What a job costs at its provider, by the price list. */
-function upstreamNanoOf({ quoteAt, target }: Admitted): bigint {
-  const quote = quoteAt(target.deployment, 0n)
+function upstreamNanoOf({ quoteAt, targets }: Admitted): bigint {
+  const quote = quoteAt(targets[0].deployment, 0n)
   return 'chargeNano' in quote ? quote.chargeNano : quote.holdNano
 }
 
@@ -140,8 +174,12 @@ type Admitted = {
   body: Common
   input: object
   references: References
-  target: Target
-  quote: Quote
+  /** Those that it may be started at. The first one has its price. */
+  targets: [Target, ...Target[]]
+  /** The prices of these. */
+  quotes: Quote[]
+  /** Whether preferences chose them. */
+  isRestricted: boolean
   quoteAt(deployment: Deployment, marginPpm: bigint): Quote
   reservation: Reservation
 }
@@ -155,13 +193,16 @@ async function insertJob(
   beside: TransactionStep<Job>,
 ): Promise<Job> {
   const { clock, config } = services
-  const { id, startedMs, origin, body, target, quote, reservation } = admitted
+  const { id, startedMs, origin, body, targets, reservation } = admitted
+  const [target] = targets
+  const quote = admitted.quotes[0]!
   const { organisationId, keyId, environment, capNano } = policy
   const free = environment === 'test'
   const chargeNano = 'chargeNano' in quote ? (free ? 0n : quote.chargeNano) : null
   const holdNano = 'holdNano' in quote ? BigInt(reservation.reservedNano) : 0n
   const timeoutMs = readTimeouts(undefined, body, config.jobDeadlineMs)?.totalMs
   const isRaised = 'holdNano' in quote && holdNano > quote.holdNano
+  const quotedNanoAt = quotesByProvider(admitted)
   const newJob: NewJob = {
     id,
     requestId: origin.requestId,
@@ -181,7 +222,9 @@ async function insertJob(
     input: {
       input: admitted.input,
       references: admitted.references,
+      ...(admitted.isRestricted && { providers: [...new Set(targets.map(({ provider }) => provider.name))] }),
       ...(isRaised && { quotedNano: String(quote.holdNano) }),
+      ...(quotedNanoAt && { quotedNanoAt }),
       ...(timeoutMs !== undefined && { timeoutMs }),
       ...(target.own && { own: { upstreamNano: String(upstreamNanoOf(admitted)) } }),
     } satisfies JobInput,

@@ -18,7 +18,7 @@ import type { Platform } from '../platform.ts'
 import type { Target } from '../providers/contract.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
 import { marginAt } from '../routing/pricing.ts'
-import { preferencesOf } from '../routing/provider-preferences.ts'
+import { allExcludedError, type Exclusion, permittedBy, preferencesOf } from '../routing/provider-preferences.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost } from '../wallet/reservation.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
@@ -151,12 +151,20 @@ export function sessionRoutingRecord(
   return routingRecord({}, failedAttempts, outcome, last, failedAttempts[0]?.startedMs ?? longAgo)
 }
 
-/** Why a key may no longer hold its session; null = it may, or the check is unavailable. */
-export async function recheck(services: Platform, input: SessionInput): Promise<GatewayError | null> {
+/** Throws 403 when the preferences of a key's policy exclude the target of its session, whichever others they leave. */
+function assertPermitted({ config: { marginPpm } }: Platform, policy: Policy, target: Target): void {
+  const excluded = new Map<string, Exclusion>()
+  permittedBy(preferencesOf(policy.provider, undefined), [target], { features: null, marginPpm }, excluded)
+  if (excluded.size > 0) throw allExcludedError([...excluded])
+}
+
+/** Why a key may no longer hold its session at a target; null = it may, or the check is unavailable. */
+export async function recheck(services: Platform, input: SessionInput, target: Target): Promise<GatewayError | null> {
   const { key } = input
   key.forget()
   const choose = (policy: Policy) => {
     sessionTargets(services, policy, input)
+    assertPermitted(services, policy, target)
     return { maxCost: flatCost(0) }
   }
   try {

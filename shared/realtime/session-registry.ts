@@ -152,7 +152,7 @@ export class SessionRegistry {
     await Promise.all(
       changed.map(async key => {
         const session = sessionsByKey.get(key)!
-        const refusal = await recheck(this.#services, session.input)
+        const refusal = await recheck(this.#services, session.input, session.target)
         if (refusal) session.stop(refusal)
       }),
     )

@@ -107,6 +107,10 @@ export class Session {
     return this.#context.input
   }
 
+  get target(): Target {
+    return this.#context.target
+  }
+
   /** Joins the client to its provider, or sends it the failure. */
   start(client: WebSocket): void {
     const { opened, failure, input } = this.#context

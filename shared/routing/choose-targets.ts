@@ -5,14 +5,7 @@ import type { ModelRow } from '../catalog/schema.ts'
 import { allowedModels, noAllowedModelError, type Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
 import { noOwnKeyError, ownKeyProviders } from './no-target-errors.ts'
-import {
-  allExcludedError,
-  type Exclusion,
-  exclusionOf,
-  type Preferences,
-  type PricedRequest,
-  placeOf,
-} from './provider-preferences.ts'
+import { allExcludedError, type Exclusion, type Preferences, permittedBy, placeOf } from './provider-preferences.ts'
 
 export type TargetQuery = {
   /** The model named in the body, if any. */
@@ -40,7 +33,8 @@ export type TargetQuery = {
  */
 export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQuery): Target[] {
   const { slug, list, serves, preferences, check, allModels = false } = query
-  const choice = new Choice(query)
+  const excluded = new Map<string, Exclusion>()
+  const request = { features: null, marginPpm: query.marginPpm }
   const requested = slug && slug !== 'auto' ? catalog.find(slug) : null
   if (requested === undefined || (requested && (!serves(requested) || requested.disabled))) {
     throw modelNotFoundError(catalog, { slug: slug!, model: requested ?? null, list, serves, suggests: true })
@@ -56,7 +50,7 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
   for (const model of requested ? [requested] : catalog.models.values()) {
     if (chosen.length > 0 && !allModels) break
     if (!isAllowed(model)) continue
-    const modelTargets = choice.targets(model)
+    const modelTargets = permittedBy(preferences, query.targets(model), request, excluded)
     if (modelTargets.length === 0) continue
     try {
       check(model)
@@ -68,34 +62,10 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
   if (chosen.length > 0) return preferences ? inOrder(chosen, preferences) : chosen
   if (firstError) throw firstError
   if (policy.ownKeys?.mode === 'own') throw noOwnKeyError(requested ? ownKeyProviders(catalog.targets(requested)) : [])
-  if (choice.excluded.size > 0) throw allExcludedError([...choice.excluded])
+  if (excluded.size > 0) throw allExcludedError([...excluded])
   const subject = requested ? `\`${requested.id}\`` : 'this route'
   const message = `No enabled provider serves ${subject} for this key. The operator of this service has to enable one.`
   throw new GatewayError('no_provider_available', message, { headers: { 'retry-after': '60' } })
-}
-
-/** The targets that the preferences of a request leave, and what they excluded. */
-class Choice {
-  /** By provider. */
-  readonly excluded = new Map<string, Exclusion>()
-  readonly #query: TargetQuery
-  readonly #request: PricedRequest
-
-  constructor(query: TargetQuery) {
-    this.#query = query
-    this.#request = { features: null, marginPpm: query.marginPpm }
-  }
-
-  targets(model: ModelRow): Target[] {
-    const { preferences, targets } = this.#query
-    const all = targets(model)
-    if (!preferences) return all
-    return all.filter(target => {
-      const exclusion = exclusionOf(preferences, target, this.#request)
-      if (exclusion) this.excluded.set(target.provider.name, exclusion)
-      return exclusion === null
-    })
-  }
 }
 
 /** The targets in the order of the preferences, those that it does not have at the end. */

@@ -201,6 +201,21 @@ export function exclusionOf({ restrictions }: Preferences, target: Target, reque
   return null
 }
 
+/** The targets that preferences leave; those that they exclude are added to `excluded`, by provider. */
+export function permittedBy(
+  preferences: Preferences | null,
+  targets: Target[],
+  request: PricedRequest,
+  excluded: Map<string, Exclusion>,
+): Target[] {
+  if (!preferences) return targets
+  return targets.filter(target => {
+    const exclusion = exclusionOf(preferences, target, request)
+    if (exclusion) excluded.set(target.provider.name, exclusion)
+    return exclusion === null
+  })
+}
+
 /** An exclusion in words, as `/v1/route` shows it. */
 export function exclusionText({ owner, member, why }: Exclusion): string {
   const whose = owner === 'key' ? 'the key’s' : 'the request’s'

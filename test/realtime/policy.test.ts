@@ -1,5 +1,9 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import { modelRow } from '../../shared/catalog/schema.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { setSuspension } from '../../shared/keys/suspensions.ts'
@@ -19,17 +23,18 @@ import {
   tokensNano,
 } from '../support/realtime/sessions.ts'
 import { test } from '../support/test.ts'
-import { useStores } from '../support/use.ts'
+import { useFolder, useStores } from '../support/use.ts'
 
 const worlds: SessionWorld[] = []
 
-async function world(): Promise<SessionWorld> {
-  const started = await startSessions(stores)
+async function world(env: Record<string, string> = {}): Promise<SessionWorld> {
+  const started = await startSessions(stores, env)
   worlds.push(started)
   return started
 }
 
 const stores = useStores(test)
+const folder = useFolder(test)
 test.after.always(async () => {
   await Promise.all(worlds.map(it => it.close()))
 })
@@ -82,6 +87,21 @@ for (const [title, code, error, change] of changes) {
     t.is(await spentNano(w, account), tokensNano(tokens))
   })
 }
+
+test('4403 when its key excludes its provider, though another one serves the model', async t => {
+  const catalog = join(folder, 'catalog.json')
+  const model = loadCatalog().models.get(byToken)!
+  const [deployment] = model.providers
+  const providers = [deployment!, { ...deployment!, provider: 'xai' }]
+  await writeFile(catalog, JSON.stringify({ models: [modelRow.parse({ ...model, providers })] }))
+  const w = await world({ MODEL_CATALOG: catalog })
+  const account = await w.gateway.account()
+  const session = await talk(w, account.live)
+  await session.use(tokens)
+  await patchKey(w.services, account.live, { provider: { ignore: ['openai'] } })
+  t.deepEqual(await ended(w, session), { code: 4403, error: 'model_not_allowed' })
+  t.is(await spentNano(w, account), tokensNano(tokens))
+})
 
 test('4403 when its organisation is suspended, with every key, and what was used is charged', async t => {
   const w = await world()
