@@ -162,13 +162,13 @@ function fitLimit(fitting: Fitting): void {
   }
 }
 
-/** Ids of the caller: a long one is sent as its digest, so that equal ids stay equal. */
 /**
  * An e-mail address or a telephone number: "user_id appears to contain an email address. Please send a uuid or hash value"
  * (https://github.com/BerriAI/litellm/issues/10106).
  */
 const contact = /@|^\+?[\d\s().-]{7,}$/
 
+/** Ids of the caller: one that is long, or tells who it is, is sent as its digest, so that equal ids stay equal. */
 function fitIds(fitting: Fitting): void {
   const { max_id_characters: maxCharacters = Number.POSITIVE_INFINITY, contact_ids: takesContacts } = fitting.profile
   if (maxCharacters === Number.POSITIVE_INFINITY && takesContacts) return
@@ -261,7 +261,7 @@ const betweenText = 'OK'
  * The least that DeepSeek and Moonshot take where an answer has lost its reasoning: "thinking is enabled but reasoning_content is
  * missing in assistant tool call message" (mastra#12592; BerriAI/litellm, `_fill_reasoning_content`).
  */
-const leastReasoning = ' '
+const reasoningPlaceholder = ' '
 /** The text of the user before an answer that a conversation begins with. */
 const beforeText = '.'
 
@@ -270,6 +270,7 @@ function fitMessages(fitting: Fitting): void {
   const { messages } = fitting.body
   const fitter = new MessageFitter(fitting)
   let sent: ChatMessage[] | null = null
+  let before: ChatMessage | undefined
   for (let index = 0; index < messages.length; index++) {
     const message = messages[index]!
     if (fitter.isEmptyAnswer(message)) {
@@ -277,12 +278,13 @@ function fitMessages(fitting: Fitting): void {
       continue
     }
     const fitted = fitter.fit(message)
-    if (fitter.needsBridge(fitted, messages[index - 1])) {
+    if (fitter.needsBridge(fitted, before)) {
       sent ??= messages.slice(0, index)
       sent.push({ role: 'assistant', content: betweenText })
     }
     if (fitted !== message) sent ??= messages.slice(0, index)
     sent?.push(fitted)
+    before = message
   }
   if (sent) fitting.set({ messages: sent })
   if (fitter.dropped) fitting.dropped.push(...fitter.dropped)
@@ -305,8 +307,9 @@ class MessageFitter {
   constructor({ profile, target, body }: Fitting) {
     this.#profile = profile
     const isOff = body.reasoning_effort === 'none' || (body.thinking as { type?: string } | null)?.type === 'disabled'
-    this.#reasons = canReason(target.deployment) && !isOff
-    this.#reasoningField = canReason(target.deployment) ? profile.reasoning_field : 'none'
+    const canThink = canReason(target.deployment)
+    this.#reasons = canThink && !isOff
+    this.#reasoningField = canThink ? profile.reasoning_field : 'none'
   }
 
   needsBridge({ role }: ChatMessage, before: ChatMessage | undefined): boolean {
@@ -372,7 +375,7 @@ class MessageFitter {
   #fitAssistant({ reasoning_content: reasoning, tool_calls: calls }: AssistantMessage): void {
     const required = this.#reasons ? this.#profile.reasoning_required : undefined
     if (!reasoning && (required === 'all' || (required === 'calls' && calls?.length)))
-      this.#change('reasoning_content', leastReasoning)
+      this.#change('reasoning_content', reasoningPlaceholder)
     if (reasoning != null && this.#reasoningField !== 'reasoning_content') {
       this.#change('reasoning_content', undefined)
       if (this.#reasoningField === 'reasoning' && reasoning !== '') this.#change('reasoning', reasoning)

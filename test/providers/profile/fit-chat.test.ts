@@ -453,6 +453,9 @@ test('sent: no earlier answer without a word or a call, but to those who take it
     for (const target of ['kimi-k3@moonshot', 'mistral-large-3@mistral', 'grok-4.5@xai'])
       t.deepEqual(rolesAt(target, content), ['user', 'user'], target)
   t.deepEqual(rolesAt('gpt-5.1@openai', ''), ['user', 'assistant', 'user'])
+  const messages = [...toolTurn('call_1'), { role: 'assistant', content: '' }, user]
+  const afterTool = fitted('mistral-large-3@mistral', { messages }).body.messages.map(({ role }) => role)
+  t.deepEqual(afterTool, ['user', 'assistant', 'tool', 'assistant', 'user'], 'no user after a tool')
 })
 
 test('sent: to Claude the digest of a user who is an address or a number', t => {
