@@ -3,7 +3,6 @@ import { musicRequest } from '../../shared/kinds/music.ts'
 import { sfxRequest } from '../../shared/kinds/sfx.ts'
 import { soundTypes } from '../../shared/kinds/sound.ts'
 import { speechRequest } from '../../shared/kinds/speech.ts'
-import { transcriptFieldsWithoutEffect } from '../../shared/kinds/transcription.ts'
 import {
   maxSampleBytes,
   maxTranscribedBytes,
@@ -176,7 +175,7 @@ async function transcribe(
     timeouts: timeoutsOf(headers, body, services),
     stream: events,
     events,
-    dropped: [...transcriptFieldsWithoutEffect(body), ...dropped],
+    dropped,
   }
   const report = await runMedia(services, { ...input, deliver: deliverTranscript }, client)
   Object.assign(logFields, report)

@@ -155,8 +155,11 @@ const defaults: ChatProfile = {
   effort_off: 'effort',
 }
 
-/** What the APIs of other protocols accept. */
-const byProtocol = z.record(z.string(), chatProfile).parse(protocolProfiles)
+const ownProfiles = z.record(z.string(), chatProfile.extend({ like: z.string().optional() })).parse(protocolProfiles)
+/** What the APIs of other protocols accept; `like`: what another protocol's does, but for its own members. */
+const byProtocol: Record<string, GivenProfile> = Object.fromEntries(
+  Object.entries(ownProfiles).map(([name, { like, ...own }]) => [name, like ? { ...ownProfiles[like], ...own } : own]),
+)
 
 type WithProfile = { profile?: GivenProfile | undefined }
 type Provider = WithProfile & { protocol: string }

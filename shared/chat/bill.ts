@@ -153,11 +153,15 @@ function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>, check: 
   const reported = stated?.completion_tokens === 0 && hasContent(delivered) ? null : stated
   if (!reported) return countUsage(format.countPrompt(body), delivered).then(outcomeOf)
   if (includesLostMedia(reported, delivered)) return subtractLostMedia(reported, delivered).then(outcomeOf)
-  const needsPrompt = reported.prompt_tokens === 0 && reported.completion_tokens > 0
-  return needsPrompt ? withCountedPrompt(reported, format, body).then(outcomeOf) : outcomeOf(reported)
+  return lacksPrompt(reported) ? withCountedPrompt(reported, format, body).then(outcomeOf) : outcomeOf(reported)
 }
 
-/** A usage with our count of the prompt. No prompt is empty, but some servers state only those tokens that they had not cached. */
+/** No prompt is empty, but some servers state only those tokens that they had not cached. */
+function lacksPrompt({ prompt_tokens, completion_tokens }: Usage): boolean {
+  return prompt_tokens === 0 && completion_tokens > 0
+}
+
+/** A usage with our count of the prompt. */
 async function withCountedPrompt<K extends DirectKind>(
   stated: Usage,
   { countPrompt }: BilledFormat<K>,
@@ -173,9 +177,9 @@ async function embeddingOutcome<K extends DirectKind>(
 ): Promise<Outcome> {
   const stated = answer.usage as { prompt_tokens: number; total_tokens: number } | undefined
   const reported = check(stated && { completion_tokens: 0, ...stated })
-  const usage =
-    (reported?.prompt_tokens ? reported : null) ??
-    (await countUsage(format.countPrompt(body), deliveredByAnswer([], 0)))
+  const usage = reported?.prompt_tokens
+    ? reported
+    : await countUsage(format.countPrompt(body), deliveredByAnswer([], 0))
   return { usage, produced: true, finishReason: null }
 }
 
@@ -193,8 +197,7 @@ async function streamOutcome<K extends DirectKind>(
   const promptFirst = format.countsPromptFirst ? check(relay.reported) : null
   const counted =
     reported ?? (produced ? withPrompt(await countUsage(format.countPrompt(body), delivered), promptFirst) : zero)
-  const needsPrompt = counted.prompt_tokens === 0 && counted.completion_tokens > 0
-  const usage = needsPrompt ? await withCountedPrompt(counted, format, body) : counted
+  const usage = lacksPrompt(counted) ? await withCountedPrompt(counted, format, body) : counted
   return { usage, produced, finishReason: relay.finishReason }
 }
 

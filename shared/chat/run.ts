@@ -133,7 +133,7 @@ class Run<K extends DirectKind> extends BaseRun {
       const { decision, reservation } = admitted
       try {
         const bill = await this.#serve(admitted)
-        return this.settle(reservation, decision, this.cuts?.addTo(bill) ?? bill)
+        return this.settle(reservation, decision, bill)
       } catch (error) {
         const eventOf = (failure: GatewayError, target: Target) =>
           this.#format.failureEvent(this.#streamInfo(target), failure)

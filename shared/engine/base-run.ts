@@ -206,10 +206,9 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     eventOf: (failure: GatewayError, target: Target) => string,
     outcome: RunOutcome = { ...noOutcome, ...clientLeft },
   ): Report {
-    const charged = this.cuts?.addTo(outcome) ?? outcome
-    if (error instanceof ClientGone) return this.settle(reservation, plan, charged)
+    if (error instanceof ClientGone) return this.settle(reservation, plan, outcome)
     const failure = this.toPublicError(error)
-    const report = this.settle(reservation, plan, { ...charged, ...failureOutcome(failure) })
+    const report = this.settle(reservation, plan, { ...outcome, ...failureOutcome(failure) })
     const target = outcome.target ?? this.failedAttempts.at(-1)?.target ?? plan.targets[0]!
     if (!this.#opened) {
       const attempts = this.failedAttempts.length + (outcome.target ? 1 : 0)
@@ -227,8 +226,9 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     this.cuts.add(error, outcome)
   }
 
-  /** Settles the reservation with the outcome of the run. */
-  protected settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {
+  /** Settles the reservation with the outcome of the run, and with what calls cost that were cut. */
+  protected settle(reservation: Reservation, plan: RoutingPlan, ended: RunOutcome): Report {
+    const outcome = this.cuts?.addTo(ended) ?? ended
     if (this.cuts) reservation.extraNano = (reservation.extraNano ?? 0) + this.cuts.reservedNano
     const { mode, targets } = plan
     const target = outcome.target ?? this.failedAttempts.at(-1)?.target ?? null

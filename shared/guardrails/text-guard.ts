@@ -38,8 +38,8 @@ export class TextGuard {
   }
 
   /**
-   * Whether a name, an id or a code is a value of its own. A value within one does not count: random ids have digits in rows, and
-   * one that is changed names nothing any more.
+   * Whether a name, an id or a code is, as a whole, a value that a detector finds. Values inside of one do not count: a random
+   * id can contain digits like those of a phone number, and a changed id does not work any more.
    */
   isValue(token: string): boolean {
     return isMatch(token, this.#types)

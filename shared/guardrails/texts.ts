@@ -28,18 +28,8 @@ const tokenMembers = new Set([
 ])
 /** Members that link or hold a file: the same, but for URLs and base64. */
 const fileMembers = new Set([
-  ...[
-    'file_url',
-    'fileUri',
-    'image_url',
-    'url',
-    'uri',
-    'file_data',
-    'data',
-    'b64_json',
-    'partial_image_b64',
-    'embedding',
-  ],
+  ...['file_url', 'fileUri', 'image_url', 'url', 'uri'],
+  ...['file_data', 'data', 'b64_json', 'partial_image_b64', 'embedding'],
 ])
 /** Objects of the caller or the model, in which every member is text, and so is its name. */
 const freeMembers = new Set([

@@ -144,8 +144,7 @@ async function checkWebhook({ urlPolicy }: Platform, { webhook_url }: Common): P
 function maxCostOf(quotes: readonly Quote[], factor: number): MaxCost {
   const [first] = quotes
   if ('chargeNano' in first!) return flatCost(Number(first.chargeNano))
-  const holds = quotes.map(quote => ('holdNano' in quote ? Number(quote.holdNano) : 0))
-  return { ...flatCost(Math.max(...holds)), factor }
+  return { ...flatCost(Math.max(...quotes.map(quote => Number(nanoOf(quote))))), factor }
 }
 
 /** What a job with a hold costs when its usage is unknown. */
@@ -157,13 +156,16 @@ export function quotedNanoOf({ input, provider, holdNano }: Job): bigint {
 /** `quotedNanoAt` of a new job; null if it is charged at once, or has one target. */
 function quotesByProvider({ targets, quotes }: Admitted): JobInput['quotedNanoAt'] | null {
   if (targets.length === 1 || 'chargeNano' in quotes[0]!) return null
-  const holdOf = (quote: Quote) => ('holdNano' in quote ? String(quote.holdNano) : '0')
-  return Object.fromEntries(targets.map(({ provider }, index) => [provider.name, holdOf(quotes[index]!)]))
+  return Object.fromEntries(targets.map(({ provider }, index) => [provider.name, String(nanoOf(quotes[index]!))]))
 }
 
 /** What a job costs at its provider, by the price list. */
 function upstreamNanoOf({ quoteAt, targets }: Admitted): bigint {
-  const quote = quoteAt(targets[0].deployment, 0n)
+  return nanoOf(quoteAt(targets[0].deployment, 0n))
+}
+
+/** The price of a quote, or its estimate. */
+function nanoOf(quote: Quote): bigint {
   return 'chargeNano' in quote ? quote.chargeNano : quote.holdNano
 }
 

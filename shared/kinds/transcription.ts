@@ -109,10 +109,9 @@ export const transcription: SyncKindRow<TranscriptionRequest, TranscriptionInput
     const granularities = format === 'verbose_json' ? (body.timestamp_granularities ?? []) : []
     if (body.stream && !streamedFormats.has(format))
       throw unsupported(model, 'stream', 'streams json, text and diarized_json only')
+    const takesTemperature = model.kind?.temperature !== false
     // 0 is the default, which clients also send.
-    const temperature = model.kind?.temperature === false ? body.temperature || null : (body.temperature ?? null)
-    if (temperature !== null && model.kind?.temperature === false)
-      throw unsupported(model, 'temperature', 'takes no `temperature`')
+    if (body.temperature && !takesTemperature) throw unsupported(model, 'temperature', 'takes no `temperature`')
     if (body.translate && model.kind?.translates !== true)
       throw unsupported(model, 'model', 'does not translate; use /v1/audio/transcriptions')
     if (body.prompt && model.kind?.prompt === false) throw unsupported(model, 'prompt', 'takes no `prompt`')
@@ -121,7 +120,7 @@ export const transcription: SyncKindRow<TranscriptionRequest, TranscriptionInput
     return {
       ...languagesOf(body, model),
       ...keywordsOf(body, model),
-      temperature,
+      temperature: takesTemperature ? (body.temperature ?? null) : null,
       format,
       segments: speakers || subtitles || (format === 'verbose_json' && !isOnlyWords(granularities)),
       words: granularities.includes('word'),
@@ -133,6 +132,11 @@ export const transcription: SyncKindRow<TranscriptionRequest, TranscriptionInput
       stream: body.stream === true,
       seconds: checkAudioLength(model, lengthOf(references, 'audio_url')),
     }
+  },
+  // The AI SDK sends granularities with every format once any option is set (vercel/ai, `openai-transcription-model.test.ts`);
+  // OpenAI takes them with some models.
+  fieldsWithoutEffect({ response_format: format, timestamp_granularities: granularities }) {
+    return granularities?.length && format !== 'verbose_json' ? ['timestamp_granularities'] : []
   },
   maxQuantity(input, model) {
     const { prompt, keywords, knownSpeakers, seconds } = input
@@ -149,15 +153,6 @@ export const transcription: SyncKindRow<TranscriptionRequest, TranscriptionInput
     }
     return { ...zeroQuantity, usage, seconds, options: optionsOf(input) }
   },
-}
-
-/**
- * Fields that ask for what the format of the answer does not have. The AI SDK sends `timestamp_granularities` with every
- * format once any option is set (vercel/ai, `openai-transcription-model.test.ts`); OpenAI takes it with some models.
- */
-export function transcriptFieldsWithoutEffect(body: TranscriptionRequest): string[] {
-  const isTimed = body.response_format === 'verbose_json'
-  return body.timestamp_granularities?.length && !isTimed ? ['timestamp_granularities'] : []
 }
 
 const maxTokensPerSecond = 40

@@ -195,7 +195,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
       const outcome = await this.abortOnRestart(() =>
         this.withinTimeout(timeouts?.totalMs, () => failover(services, options, attempt)),
       )
-      return this.settle(reservation, plan, this.cuts?.addTo(outcome) ?? outcome)
+      return this.settle(reservation, plan, outcome)
     } catch (error) {
       return this.settleFailure(error, plan, reservation, failedEvent, this.#stopped)
     } finally {
