@@ -283,7 +283,7 @@ export async function call(
 }
 
 /** Waits until no usage event is left on the stream. */
-export async function untilBooked({ redis }: Pick<Services, 'redis'>, withinMs = 30_000): Promise<void> {
+export async function untilBooked({ redis }: Pick<Services, 'redis'>, withinMs = 60_000): Promise<void> {
   await eventually(async () => (await countEvents(redis)).waiting === 0, 'every usage event is booked', withinMs)
 }
 
@@ -297,7 +297,7 @@ const maxPollMs = 100
 export async function eventually(
   condition: () => boolean | Promise<boolean>,
   what: string,
-  withinMs = 30_000,
+  withinMs = 60_000,
 ): Promise<void> {
   const startMs = Date.now()
   while (!(await condition())) {
