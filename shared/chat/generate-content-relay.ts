@@ -2,7 +2,7 @@ import { isAscii } from 'node:buffer'
 import type { GatewayError } from '../base/errors.ts'
 import type { ShownUsage, Usage } from '../base/usage.ts'
 import { googleErrorInStream } from '../engine/google-error.ts'
-import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
+import { EventCutter, parseEvent, splitEvents } from '../io/sse.ts'
 import {
   chatFinishReason,
   endsAnswer,
@@ -15,7 +15,7 @@ import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
 import type { StreamInfo } from './chat-format.ts'
 import { ignoreIncomplete, parseOrThrow } from './choices-relay.ts'
-import { EventRelay } from './event-relay.ts'
+import { EventRelay, TranslatedEvents } from './event-relay.ts'
 import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
 
@@ -210,50 +210,29 @@ class PassingGenerateContentRelay extends GenerateContentRelay {
 /** For translated answers: writes the events that the decoder makes. */
 class TranslatingGenerateContentRelay extends GenerateContentRelay {
   readonly encoding = 'utf8'
-  readonly #parsers: SseParser[]
+  readonly #events: TranslatedEvents<GeminiAnswer>
   readonly #id: string
   readonly #model: string
-  /** Number of requests whose answers have not ended. */
-  #open: number
 
   constructor(decoder: StreamDecoder<GeminiAnswer>, info: Info, parts: number) {
     super(decoder, info)
-    this.#parsers = Array.from({ length: parts }, () => new SseParser())
-    this.#open = parts
+    this.#events = new TranslatedEvents(this, decoder, parts, {
+      write: answer => this.#write(answer),
+      complete: () => {
+        this.assertComplete()
+        this.over = true
+      },
+    })
     this.#id = info.id
     this.#model = info.model
   }
 
-  feed(bytes: Buffer, part = 0): void {
-    for (const event of parseOrThrow(() => this.#parsers[part]!.push(bytes))) {
-      this.#accept(event, part)
-      // Some servers keep the connection open after the terminator.
-      const isEnd = this.decoder.over === true || event.data.trim() === '[DONE]'
-      if (isEnd && !this.over && this.#open === 1) this.#end()
-    }
+  feed(bytes: Buffer, part?: number): void {
+    this.#events.feed(bytes, part)
   }
 
-  close(part = 0): void {
-    if (this.over) return
-    const last = this.#parsers[part]!.end()
-    if (last) ignoreIncomplete(() => this.#accept(last, part))
-    if (--this.#open > 0) return
-    if (this.upstreamId !== null && !this.decoder.done) throw truncatedError()
-    this.#end()
-  }
-
-  /** Writes what remains of an answer whose last event came. */
-  #end(): void {
-    const events = this.decoder.end?.() ?? []
-    for (const event of events) this.#write(event)
-    this.assertComplete()
-    this.over = true
-  }
-
-  #accept(event: ServerSentEvent, part: number): void {
-    const events = this.decoder.push(event, part)
-    this.output.noteSearches(this.decoder)
-    for (const one of events) this.#write(one)
+  close(part?: number): void {
+    this.#events.close(part)
   }
 
   #write(answer: GeminiAnswer): void {

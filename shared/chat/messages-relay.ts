@@ -2,14 +2,14 @@ import { isAscii } from 'node:buffer'
 import type { GatewayError } from '../base/errors.ts'
 import type { ShownUsage, Usage } from '../base/usage.ts'
 import { messagesErrorEvent } from '../engine/messages-error.ts'
-import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
+import { EventCutter, parseEvent, splitEvents } from '../io/sse.ts'
 import { isSearchResult, type MessageEvent, messageTexts } from '../kinds/messages.ts'
 import { finishReasonOf, messagesUsage, usageOfMessages } from '../kinds/messages-usage.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
 import type { StreamInfo } from './chat-format.ts'
-import { ignoreIncomplete, parseOrThrow } from './choices-relay.ts'
-import { EventRelay, formatTypedEvent } from './event-relay.ts'
+import { parseOrThrow } from './choices-relay.ts'
+import { EventRelay, formatTypedEvent, TranslatedEvents } from './event-relay.ts'
 import { DeltaRepeats } from './repeats.ts'
 import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
@@ -222,49 +222,28 @@ class PassingMessagesRelay extends MessagesRelay {
 class TranslatingMessagesRelay extends MessagesRelay {
   readonly encoding = 'utf8'
   protected readonly delaysCounts = true
-  readonly #parsers: SseParser[]
+  readonly #events: TranslatedEvents<MessageEvent>
   readonly #id: string
   readonly #model: string
-  /** Number of requests whose answers have not ended. */
-  #open: number
 
   constructor(decoder: StreamDecoder<MessageEvent>, info: Info, model: string, parts: number) {
     super(decoder, info)
-    this.#parsers = Array.from({ length: parts }, () => new SseParser())
-    this.#open = parts
+    this.#events = new TranslatedEvents(this, decoder, parts, {
+      write: event => this.#write(event),
+      complete: () => {
+        if (!this.over) this.assertComplete()
+      },
+    })
     this.#id = info.id
     this.#model = model
   }
 
-  feed(bytes: Buffer, part = 0): void {
-    for (const event of parseOrThrow(() => this.#parsers[part]!.push(bytes))) {
-      this.#accept(event, part)
-      // Some servers keep the connection open after the terminator.
-      const isEnd = this.decoder.over === true || event.data.trim() === '[DONE]'
-      if (isEnd && !this.over && this.#open === 1) this.#end()
-    }
+  feed(bytes: Buffer, part?: number): void {
+    this.#events.feed(bytes, part)
   }
 
-  close(part = 0): void {
-    if (this.over) return
-    const last = this.#parsers[part]!.end()
-    if (last) ignoreIncomplete(() => this.#accept(last, part))
-    if (--this.#open > 0 || this.over) return
-    if (this.upstreamId !== null && !this.decoder.done) throw truncatedError()
-    this.#end()
-  }
-
-  /** Writes what remains of an answer whose last event came. */
-  #end(): void {
-    if (this.upstreamId === null) throw invalidResponse('the provider sent no answer')
-    for (const event of this.decoder.end?.() ?? []) this.#write(event)
-    if (!this.over) this.assertComplete()
-  }
-
-  #accept(event: ServerSentEvent, part: number): void {
-    const events = this.decoder.push(event, part)
-    this.output.noteSearches(this.decoder)
-    for (const one of events) this.#write(one)
+  close(part?: number): void {
+    this.#events.close(part)
   }
 
   #write(event: MessageEvent): void {

@@ -1,7 +1,7 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { ShownUsage, Usage } from '../base/usage.ts'
 import { failedResponse } from '../engine/responses-error.ts'
-import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
+import { EventCutter, parseEvent, splitEvents } from '../io/sse.ts'
 import { newResponse } from '../kinds/response-object.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { ResponsesEvent, ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
@@ -9,8 +9,8 @@ import { finishReasonOfResponse, itemTexts, responsesUsage, usageOfResponses } f
 import { isBilledSearch } from '../kinds/web-search.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
-import { ignoreIncomplete, parseOrThrow } from './choices-relay.ts'
-import { EventRelay, formatTypedEvent } from './event-relay.ts'
+import { parseOrThrow } from './choices-relay.ts'
+import { EventRelay, formatTypedEvent, TranslatedEvents } from './event-relay.ts'
 import { LeadingItemDecoder } from './leading-item.ts'
 import { asBytes } from './splice.ts'
 import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
@@ -201,41 +201,24 @@ class PassingResponsesRelay extends ResponsesRelay {
 /** For translated answers: writes the events that the decoder makes. */
 class TranslatingResponsesRelay extends ResponsesRelay {
   readonly encoding = 'utf8'
-  readonly #parser = new SseParser()
+  readonly #events = new TranslatedEvents(this, this.decoder, 1, {
+    write: event => this.#write(event),
+    complete: () => {
+      if (!this.over) throw this.upstreamId === null ? invalidResponse('the provider sent no answer') : truncatedError()
+    },
+  })
 
   feed(bytes: Buffer): void {
-    for (const event of parseOrThrow(() => this.#parser.push(bytes))) {
-      if (this.over) return
-      this.#accept(event)
-      // Some servers keep the connection open after the terminator.
-      if (this.decoder.over === true || event.data.trim() === '[DONE]') this.#end()
-    }
+    this.#events.feed(bytes)
   }
 
   close(): void {
-    if (this.over) return
-    const last = this.#parser.end()
-    if (last) ignoreIncomplete(() => this.#accept(last))
-    if (this.upstreamId !== null && !this.decoder.done) throw truncatedError()
-    this.#end()
+    this.#events.close()
   }
 
   protected present(response: ResponsesObject): ResponsesObject {
     const { id, model, fields } = this.info
     return { ...response, id, model, ...fields }
-  }
-
-  /** Writes what remains of an answer whose last event came. */
-  #end(): void {
-    if (this.upstreamId === null) throw invalidResponse('the provider sent no answer')
-    for (const event of this.decoder.end?.() ?? []) this.#write(event)
-    if (!this.over) throw truncatedError()
-  }
-
-  #accept(event: ServerSentEvent): void {
-    const events = this.decoder.push(event)
-    this.output.noteSearches(this.decoder)
-    for (const one of events) this.#write(one)
   }
 
   #write(event: ResponsesEvent): void {
