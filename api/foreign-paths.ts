@@ -222,17 +222,15 @@ const ollamaPaths: Row[] = [
 
 const wildcards: { [part: string]: string } = { '/**': '(?:/.*)?', '**': '.+', '*': '[^/]+' }
 
-/** The clients of an API some of whose paths are our own routes, which they cannot use. */
-export type ForeignClient = 'anthropic' | 'google'
-/** `client`: the only ones that the row is for; null = all. */
-type Compiled = { says: string; patterns: RegExp; dialect: ErrorDialect; client: ForeignClient | null }
+/** `isShared`: only for clients of that dialect. */
+type Compiled = { says: string; patterns: RegExp; dialect: ErrorDialect; isShared: boolean }
 
-const compile = (dialect: ErrorDialect, rows: Row[], client: ForeignClient | null = null): Compiled[] =>
-  rows.map(([says, patterns]) => ({ says, patterns: expressionOf(patterns), dialect, client }))
+const compile = (dialect: ErrorDialect, rows: Row[], isShared = false): Compiled[] =>
+  rows.map(([says, patterns]) => ({ says, patterns: expressionOf(patterns), dialect, isShared }))
 
 const table: readonly Compiled[] = [
-  ...compile('messages', anthropicClients, 'anthropic'),
-  ...compile('google', googleClients, 'google'),
+  ...compile('messages', anthropicClients, true),
+  ...compile('google', googleClients, true),
   ...compile('messages', anthropic),
   ...compile('text', ollamaPaths),
   ...compile('flat', bedrock),
@@ -258,16 +256,16 @@ const basePrefix = /^(?:\/(?:api\/)?v1(?=\/)|(?:\/v1beta)?\/openai(?=\/))+/
 const maxPathLength = 512
 
 /**
- * What the caller of a path of another API is told, and in which format; null for any other path. `client`: whose client it is,
- * where that is known. `ownRoute`: the route with the same ending.
+ * What the caller of a path of another API is told, and in which format; null for any other path. `client`: the dialect of
+ * the client, where its headers tell. `ownRoute`: the route with the same ending.
  */
 export function findForeignPath(
-  { method, path, client }: { method: string; path: string; client: ForeignClient | null },
+  { method, path, client }: { method: string; path: string; client: ErrorDialect | null },
   ownRoute: () => string | null,
 ): { says: string; dialect: ErrorDialect } | null {
   if (path.length > maxPathLength || isGoogleRoute(method, path)) return null
   const asked = `${method} ${path.replace(basePrefix, '').replace(/(?<=.)\/$/, '')}`
-  const takes = (row: Compiled) => row.client === null || (row.client === client && path.startsWith('/v1/'))
+  const takes = (row: Compiled) => !row.isShared || (row.dialect === client && path.startsWith('/v1/'))
   const row = table.find(row => takes(row) && row.patterns.test(asked))
   if (!row) return null
   const route = () => `${method} ${ownRoute() ?? '/v1/chat/completions'}`

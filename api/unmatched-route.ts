@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../shared/base/errors.ts'
-import { DialectError } from './error-response.ts'
-import { type ForeignClient, findForeignPath } from './foreign-paths.ts'
+import { DialectError, type ErrorDialect } from './error-response.ts'
+import { findForeignPath } from './foreign-paths.ts'
 import { isAnthropic } from './routes/anthropic-models.ts'
 
 /** What Groq's own clients put after any base URL (groq 1.7 of PyPI, resources/chat/completions.py). */
@@ -34,9 +34,9 @@ export function unmatchedRouteError(request: Unmatched, methodsOf: MethodsOf = (
   return new GatewayError('method_not_allowed', `${path} takes ${allow}, not ${method}.`, { headers: { allow } })
 }
 
-/** Whose client sent a request that has its own headers and no key of the gateway's; null = any other. */
-export function foreignClientOf(headers: IncomingHttpHeaders): ForeignClient | null {
-  if (isAnthropic(headers)) return 'anthropic'
+/** The dialect of a client that its own headers tell; null = any other. Google's send their key in their own header only. */
+export function foreignClientOf(headers: IncomingHttpHeaders): ErrorDialect | null {
+  if (isAnthropic(headers)) return 'messages'
   const hasOwnKey = headers.authorization !== undefined || headers['x-api-key'] !== undefined
   return headers['x-goog-api-key'] !== undefined && !hasOwnKey ? 'google' : null
 }

@@ -188,11 +188,11 @@ test('404 for Google’s clients on files and batches, which are OpenAI’s here
 test('no route of our own is taken for another API’s, but by Anthropic’s and Google’s clients', t => {
   const files = ['/v1/files', '/v1/files/{id}', '/v1/files/{id}/content', '/v1/files/{id}/url']
   const shared = {
-    anthropic: new Set(files),
+    messages: new Set(files),
     google: new Set([...files, '/v1/batches', '/v1/batches/{id}', '/v1/batches/{id}/cancel']),
   }
   for (const { method, path } of endpoints)
-    for (const client of ['anthropic', 'google', null] as const) {
+    for (const client of ['messages', 'google', null] as const) {
       const asked = { method: method.toUpperCase(), path: path.replace(/\{\w+\}/g, 'id_1'), client }
       const isTaken = client !== null && shared[client].has(path)
       t.is(findForeignPath(asked, () => null) !== null, isTaken, `${client}: ${method} ${path}`)
