@@ -9,9 +9,8 @@ import { docsSite } from './docs-site/middleware.ts'
 import type { Context, Endpoint } from './endpoint.ts'
 import { closeRequest, failRequest, isPublicPath, openRequest, serveRequest, statusOf } from './request-lifecycle.ts'
 import { createRouter, fixedPathEndpoints } from './route-table.ts'
-import { isAnthropic } from './routes/anthropic-models.ts'
 import type { State } from './state.ts'
-import { foreignPathError, unmatchedRouteError } from './unmatched-route.ts'
+import { foreignClientOf, foreignPathError, unmatchedRouteError } from './unmatched-route.ts'
 
 /** Creates the HTTP application over opened services. */
 export function createApp(services: Services): Koa<State> {
@@ -78,9 +77,9 @@ const answerProbe: Koa.Middleware<State> = (ctx, next) => {
   return next()
 }
 
-/** Throws 404 where Anthropic's clients ask for something else than the route of their path, such as their own files. */
+/** Throws 404 where clients of other APIs ask for something else than the route of their path, such as their own files. */
 const rejectForeignClients: Koa.Middleware<State> = (ctx, next) => {
-  const foreign = isAnthropic(ctx.headers) ? foreignPathError(ctx) : null
+  const foreign = foreignClientOf(ctx.headers) ? foreignPathError(ctx) : null
   if (foreign) throw foreign
   return next()
 }

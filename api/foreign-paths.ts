@@ -36,8 +36,30 @@ const google: Row[] = [
     '/cachedContents/** /v1beta/cachedContents/** /v1alpha/cachedContents/** /v1beta1/**/cachedContents/** /projects/**/cachedContents/**',
   ],
   [
+    `${gemini}: use POST /v1/realtime/client_secrets.`,
+    '/auth_tokens/** /v1beta/auth_tokens/** /v1alpha/auth_tokens/**',
+  ],
+  [
+    `${gemini}: use POST /v1beta/models/{model}:generateContent with the whole conversation.`,
+    '/interactions/** /v1beta/interactions/** /v1alpha/interactions/**',
+  ],
+  [
+    `${gemini}: search your own documents, with vectors of POST /v1beta/models/{model}:batchEmbedContents.`,
+    '/fileSearchStores/** /v1beta/fileSearchStores/** /v1alpha/fileSearchStores/**',
+  ],
+  [
     `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
-    '/v1beta/*/** /v1alpha/*/** /v1beta1/** /projects/*/locations/**',
+    '/v1beta/*/** /v1alpha/*/** /v1beta1/** /projects/*/locations/** /tuningJobs/** /triggers/** /decisions',
+  ],
+]
+
+/** Paths that Google's API shares with others: only for its own clients. @google/genai and google-genai 3 have them below `/v1`. */
+const googleClients: Row[] = [
+  [`${gemini}: send files in \`inlineData\` of the request.`, '/files/** /files:register'],
+  [`${gemini}: use POST /v1/batches.`, '/batches/**'],
+  [
+    `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
+    '/agents/** /environments/** /voices/** /webhooks/**',
   ],
 ]
 
@@ -124,6 +146,12 @@ const openai: Row[] = [
 const others: Row[] = [
   ['Cohere’s own API is not offered: use POST /v1/chat/completions.', 'POST /v2/chat POST /chat POST /v2/generate'],
   ['Cohere’s own API is not offered: use POST /v1/embeddings.', 'POST /v2/embed POST /embed'],
+  ['Code is completed by POST /v1/completions, with a `suffix`.', '/fim/completions'],
+  ['Agents of Mistral are not offered: use POST /v1/chat/completions.', '/agents/completions'],
+  [
+    'Voyage’s vectors of pages are not offered: use POST /v1/embeddings.',
+    '/multimodalembeddings /contextualizedembeddings',
+  ],
   ['Documents are read by POST /v1/ocr.', '/providers/mistral/azure/ocr /ocr/batch/**'],
   ['Documents are ranked by POST /v1/rerank.', '/v3/rerank /reranking /api/rerank /score /pooling /classify'],
   [
@@ -149,16 +177,28 @@ const others: Row[] = [
     'The APIs of ElevenLabs, AssemblyAI and Google are not offered: use POST /v1/audio/transcriptions.',
     '/speech-to-text/** /speech:recognize /v2/transcript/** POST /asr POST /inference',
   ],
+  [
+    `ElevenLabs’ own API is not offered, and ${none}.`,
+    '/voice-changer/** /audio-isolation/** /dubbing/** /forced-alignment',
+  ],
+  [`Deepgram’s own API is not offered, and ${none}.`, '/read'],
   ['ElevenLabs’ own API is not offered: use POST /v1/audio/sfx.', '/sound-generation'],
   ['ElevenLabs’ own API is not offered: use POST /v1/audio/music.', '/music/**'],
   ['ElevenLabs’ own API is not offered: GET /v1/avatars/voices lists voices.', '/v2/voices'],
   ['Stability’s own API is not offered: use POST /v1/images.', '/v2beta/stable-image/** /generation/*/text-to-image'],
-  [
-    'Replicate’s own API is not offered: use POST /v1/images or POST /v1/videos.',
-    '/predictions/** POST /models/*/*/predictions',
-  ],
   ['Runway’s own API is not offered: use POST /v1/videos.', 'POST /image_to_video POST /text_to_video'],
   ['HeyGen’s own API is not offered: use POST /v1/avatars/videos.', 'POST /v2/video/generate'],
+]
+
+const replicate: Row[] = [
+  [
+    'Replicate’s own API is not offered: use POST /v1/images or POST /v1/videos.',
+    '/predictions/** /models/*/*/predictions /deployments/*/*/predictions',
+  ],
+]
+
+const fal: Row[] = [
+  ['The API of fal is not offered: use POST /v1/images, POST /v1/videos or POST /v1/audio/music.', '/fal-ai/**'],
 ]
 
 const bedrock: Row[] = [
@@ -182,6 +222,7 @@ const ollamaPaths: Row[] = [
 
 const wildcards: { [part: string]: string } = { '/**': '(?:/.*)?', '**': '.+', '*': '[^/]+' }
 
+/** `isShared`: only for clients of that dialect. */
 type Compiled = { says: string; patterns: RegExp; dialect: ErrorDialect; isShared: boolean }
 
 const compile = (dialect: ErrorDialect, rows: Row[], isShared = false): Compiled[] =>
@@ -189,10 +230,13 @@ const compile = (dialect: ErrorDialect, rows: Row[], isShared = false): Compiled
 
 const table: readonly Compiled[] = [
   ...compile('messages', anthropicClients, true),
+  ...compile('google', googleClients, true),
   ...compile('messages', anthropic),
   ...compile('text', ollamaPaths),
   ...compile('flat', bedrock),
   ...compile('google', google),
+  ...compile('detail', replicate),
+  ...compile('detail', fal),
   ...compile('usual', openai),
   ...compile('usual', others),
 ]
@@ -212,17 +256,17 @@ const basePrefix = /^(?:\/(?:api\/)?v1(?=\/)|(?:\/v1beta)?\/openai(?=\/))+/
 const maxPathLength = 512
 
 /**
- * What the caller of a path of another API is told, and in which format; null for any other path. `isAnthropic`: whether
- * it is one of Anthropic's clients. `ownRoute`: the route with the same ending.
+ * What the caller of a path of another API is told, and in which format; null for any other path. `client`: the dialect of
+ * the client, where its headers tell. `ownRoute`: the route with the same ending.
  */
 export function findForeignPath(
-  { method, path, isAnthropic }: { method: string; path: string; isAnthropic: boolean },
+  { method, path, client }: { method: string; path: string; client: ErrorDialect | null },
   ownRoute: () => string | null,
 ): { says: string; dialect: ErrorDialect } | null {
   if (path.length > maxPathLength || isGoogleRoute(method, path)) return null
   const asked = `${method} ${path.replace(basePrefix, '').replace(/(?<=.)\/$/, '')}`
-  const takesShared = isAnthropic && path.startsWith('/v1/')
-  const row = table.find(({ patterns, isShared }) => (takesShared || !isShared) && patterns.test(asked))
+  const takes = (row: Compiled) => !row.isShared || (row.dialect === client && path.startsWith('/v1/'))
+  const row = table.find(row => takes(row) && row.patterns.test(asked))
   if (!row) return null
   const route = () => `${method} ${ownRoute() ?? '/v1/chat/completions'}`
   return { says: row.says.replace('{route}', route), dialect: row.dialect }

@@ -1,8 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../shared/base/errors.ts'
-import { DialectError } from './error-response.ts'
+import { DialectError, type ErrorDialect } from './error-response.ts'
 import { findForeignPath } from './foreign-paths.ts'
 import { isAnthropic } from './routes/anthropic-models.ts'
+
+/** What Groq's own clients put after any base URL (groq 1.7 of PyPI, resources/chat/completions.py). */
+const groqPrefix = '/openai/v1/'
+const groqHint = ' Groq’s clients add /openai to any base URL: use OpenAI’s client, with a base URL that ends with /v1.'
 
 /** Finds the methods of a path: none if no route has it. */
 type MethodsOf = (path: string) => readonly string[]
@@ -21,10 +25,20 @@ export function unmatchedRouteError(request: Unmatched, methodsOf: MethodsOf = (
   if (methods.length === 0) {
     const route = meant()
     const hint = route ? ` Did you mean ${route}? Check the base URL of the client.` : ''
-    return new GatewayError('not_found', `There is no ${method} ${path}.${hint}`)
+    return new GatewayError(
+      'not_found',
+      `There is no ${method} ${path}.${hint}${path.startsWith(groqPrefix) ? groqHint : ''}`,
+    )
   }
   const allow = methods.join(', ')
   return new GatewayError('method_not_allowed', `${path} takes ${allow}, not ${method}.`, { headers: { allow } })
+}
+
+/** The dialect of a client that its own headers tell; null = any other. Google's send their key in their own header only. */
+export function foreignClientOf(headers: IncomingHttpHeaders): ErrorDialect | null {
+  if (isAnthropic(headers)) return 'messages'
+  const hasOwnKey = headers.authorization !== undefined || headers['x-api-key'] !== undefined
+  return headers['x-goog-api-key'] !== undefined && !hasOwnKey ? 'google' : null
 }
 
 /** The 404 for a path of another API; null for any other. */
@@ -32,7 +46,7 @@ export function foreignPathError(
   { method, path, headers }: Unmatched,
   ownRoute: () => string | null = () => null,
 ): GatewayError | null {
-  const foreign = findForeignPath({ method, path, isAnthropic: isAnthropic(headers) }, ownRoute)
+  const foreign = findForeignPath({ method, path, client: foreignClientOf(headers) }, ownRoute)
   if (!foreign) return null
   return new DialectError(foreign.dialect, 'not_found', `There is no ${method} ${path}. ${foreign.says}`)
 }
@@ -45,7 +59,7 @@ export function unmatchedSocketError(
   socketPaths: readonly string[],
 ): GatewayError {
   const route = sameEnding(path, candidate => socketPaths.includes(candidate))
-  const foreign = findForeignPath({ method: 'GET', path, isAnthropic: isAnthropic(headers) }, () => route)
+  const foreign = findForeignPath({ method: 'GET', path, client: foreignClientOf(headers) }, () => route)
   const says = route ? `Did you mean ${route}? Check the base URL of the client.` : 'Send a plain HTTP request.'
   const message = `There is no WebSocket at ${path}. ${foreign?.says ?? says}`
   return foreign

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { isFalseText } from '../../shared/kinds/refused-field.ts'
-import { noticeableFieldsExcept } from '../../shared/providers/toolkit/request-fields.ts'
+import { omittedFieldsExcept } from '../../shared/providers/toolkit/request-fields.ts'
 
 /**
  * The fields of a body that its schema has, and the names of the others whose omission the caller may notice. The others
@@ -15,6 +15,6 @@ export function knownFields<Body extends object>(
   const known = Object.entries(body).filter(([name]) => Object.hasOwn(shape, name))
   const asking = Object.fromEntries(others.filter(([, value]) => !isFalseText(value)))
   // A form has lists as `name[]` and objects as `name[key]`.
-  const dropped = noticeableFieldsExcept(asking, new Set()).map(name => name.split('[', 1)[0]!)
+  const dropped = omittedFieldsExcept(asking, new Set()).map(name => name.split('[', 1)[0]!)
   return { body: Object.fromEntries(known) as Body, dropped: [...new Set(dropped)] }
 }

@@ -1,7 +1,7 @@
 import { maxOcrBodyBytes, ocrFields, ocrRequest } from '../../shared/kinds/ocr.ts'
 import { deliverOcr } from '../../shared/media/ocr.ts'
 import { runMedia } from '../../shared/media/run.ts'
-import { noticeableFieldsExcept } from '../../shared/providers/toolkit/request-fields.ts'
+import { omittedFieldsExcept } from '../../shared/providers/toolkit/request-fields.ts'
 import { endpointWithoutKoa } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { ocrAnswer } from '../schemas/media.ts'
@@ -28,7 +28,7 @@ export const readDocument = endpointWithoutKoa({
   answers: { 200: { description: 'The pages.', schema: ocrAnswer, headers: generationHeaders } },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
   async handle({ services, apiKey, requestId, body, headers, client, logFields }) {
-    const dropped = noticeableFieldsExcept(body, ocrFields)
+    const dropped = omittedFieldsExcept(body, ocrFields)
     const input = {
       kind: 'ocr' as const,
       key: apiKey,

@@ -2,7 +2,7 @@ import { moderationFields, moderationRequest } from '../../shared/kinds/moderati
 import { rerankFields, rerankRequest } from '../../shared/kinds/rerank.ts'
 import { deliverModeration, deliverRanking } from '../../shared/media/rankings.ts'
 import { runMedia } from '../../shared/media/run.ts'
-import { noticeableFieldsExcept } from '../../shared/providers/toolkit/request-fields.ts'
+import { omittedFieldsExcept } from '../../shared/providers/toolkit/request-fields.ts'
 import { endpointWithoutKoa } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { moderationAnswer, rankingAnswer } from '../schemas/media.ts'
@@ -30,7 +30,7 @@ export const createRanking = endpointWithoutKoa({
   answers: { 200: { description: 'The results, best first.', schema: rankingAnswer, headers: generationHeaders } },
   errors: [...modelErrors],
   async handle({ services, apiKey, requestId, body, headers, client, logFields }) {
-    const dropped = noticeableFieldsExcept(body, rerankFields)
+    const dropped = omittedFieldsExcept(body, rerankFields)
     const input = {
       kind: 'rerank' as const,
       key: apiKey,
@@ -64,7 +64,7 @@ export const createModeration = endpointWithoutKoa({
   answers: { 200: { description: 'A result for each input.', schema: moderationAnswer, headers: generationHeaders } },
   errors: [...modelErrors],
   async handle({ services, apiKey, requestId, body, headers, client, logFields }) {
-    const dropped = noticeableFieldsExcept(body, moderationFields)
+    const dropped = omittedFieldsExcept(body, moderationFields)
     const input = {
       kind: 'moderation' as const,
       key: apiKey,

@@ -83,7 +83,7 @@ const createSecret = endpoint({
   tag,
   summary: 'Create a client secret',
   description:
-    'Creates a short-lived secret, `ek_…`, that can only open realtime sessions on behalf of the key that created it. It may be used several times until it expires or its key is revoked.',
+    'Creates a short-lived secret, `ek_…`, that can only open realtime sessions on behalf of the key that created it. It may be used several times until it expires or its key is revoked. An organisation may have 1,000 of them at a time (`REALTIME_MAX_CLIENT_SECRETS`).',
   access,
   secret: true,
   body: clientSecretRequest,
@@ -115,7 +115,11 @@ const createSecret = endpoint({
     const { policy } = apiKey
     if (model !== null) assertSessionAllowed(services, policy, { model, intent: intentOf(settings), settings })
     const secret = { keyHash: policy.hash, model, settings }
-    const { value, expiresAtMs } = await createClientSecret(services, secret, life.seconds * 1_000)
+    const { value, expiresAtMs } = await createClientSecret(services, secret, {
+      lifeMs: life.seconds * 1_000,
+      organisationId: policy.organisationId,
+      maxStored: services.config.realtime.maxClientSecrets,
+    })
     const object = type === 'realtime' ? 'realtime.session' : 'realtime.transcription_session'
     return {
       value,

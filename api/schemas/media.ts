@@ -195,13 +195,22 @@ export const rankingAnswer = z
         document: z.record(z.string(), z.unknown()).optional().describe('With `return_documents`.'),
       }),
     ),
+    data: z
+      .array(
+        z.strictObject({
+          index: z.int().min(0),
+          relevance_score: z.number(),
+          document: z.string().optional().describe('With `return_documents`: the text that was ranked.'),
+        }),
+      )
+      .describe('The same results as Voyage’s clients read them.'),
     meta: z.strictObject({
       api_version: z.strictObject({ version: z.string() }),
       billed_units: z.strictObject({ search_units: count.optional(), input_tokens: count.optional() }),
     }),
     usage: z.strictObject({
       prompt_tokens: count.optional(),
-      total_tokens: count.optional(),
+      total_tokens: count.describe('As the provider states them, otherwise estimated.'),
       search_units: count.optional(),
       cost: usd,
     }),

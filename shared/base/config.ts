@@ -122,7 +122,13 @@ export type Config = Parts & {
    * Limits of one session, the maximum number of concurrent sessions per organisation, and the allowed page origins;
    * null = any.
    */
-  realtime: { maxMs: number; maxNano: number; maxSessions: number; origins: readonly string[] | null }
+  realtime: {
+    maxMs: number
+    maxNano: number
+    maxSessions: number
+    maxClientSecrets: number
+    origins: readonly string[] | null
+  }
   /** Maximum concurrent WebSocket connections at /v1/responses per organisation; 0 = none are accepted. */
   responses: { maxConnections: number }
   /** By how much the requests of a key may cost more than their reservations within an hour, before it is blocked. */
@@ -260,6 +266,7 @@ function callSettings(v: z.output<typeof variables>) {
       maxMs: v.REALTIME_MAX_MINUTES * 60_000,
       maxNano: Number(nanoFromUsd(v.REALTIME_MAX_USD)),
       maxSessions: v.REALTIME_MAX_SESSIONS,
+      maxClientSecrets: v.REALTIME_MAX_CLIENT_SECRETS,
       origins: v.REALTIME_ORIGINS ?? null,
     },
     responses: { maxConnections: v.RESPONSES_MAX_CONNECTIONS },

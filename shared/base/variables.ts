@@ -139,6 +139,7 @@ export const variables = z.object({
   REALTIME_MAX_MINUTES: positive(1_440).default(60),
   REALTIME_MAX_USD: z.coerce.number().positive().max(10_000).default(10),
   REALTIME_MAX_SESSIONS: positive(100_000).default(20),
+  REALTIME_MAX_CLIENT_SECRETS: positive(1_000_000).default(1_000),
   REALTIME_ORIGINS: origins.optional(),
   RESPONSES_MAX_CONNECTIONS: z.coerce.number().int().min(0).max(100_000).default(100),
   ...quotaVariables,

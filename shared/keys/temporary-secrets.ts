@@ -15,7 +15,7 @@ export type TemporarySecretKind = {
 }
 
 /** How long an expired secret stays stored, for a more precise error. */
-const expiredRetentionMs = 10 * 60_000
+export const expiredRetentionMs = 10 * 60_000
 
 /** Creates a secret; only its hash is stored. Throws what Redis throws. */
 export async function createTemporarySecret(

@@ -73,7 +73,9 @@ export const imageRequest = z
     quality: z
       .enum(['auto', 'low', 'medium', 'high', 'xhigh', 'max', 'standard', 'hd'])
       .nullish()
-      .describe('One of the model’s own; without it, the model’s choice.'),
+      .describe(
+        'One of the model’s own; without it, the model’s choice. `standard` and `hd` are `medium` and `high` where the model has these, and named in `x-gateway-adjusted`.',
+      ),
     background: z.enum(['auto', 'transparent', 'opaque']).nullish().describe('A JPEG cannot be transparent.'),
     output_format: z.enum(imageFormats).nullish().describe('Without it, the model’s own.'),
     output_compression: z
@@ -212,10 +214,12 @@ export const image: SyncKindRow<ImageRequest, ImageInput> = {
       previews: body.stream && model.kind?.partial_images === true ? (body.partial_images ?? 0) : 0,
     }
   },
-  fieldsWithoutEffect({ style, input_fidelity }, model) {
+  fieldsWithoutEffect({ style, input_fidelity, quality }, model) {
     const hasFixedFidelity = model.kind?.input_fidelity !== undefined && input_fidelity != null
-    return [...(style == null ? [] : ['style']), ...(hasFixedFidelity ? ['input_fidelity'] : [])]
+    const fields = { style: style != null, input_fidelity: hasFixedFidelity, quality: isOnlyQuality(quality, model) }
+    return Object.entries(fields).flatMap(([name, isWithout]) => (isWithout ? [name] : []))
   },
+  adjustedFields: ({ quality }, model) => (translatedQuality(quality, model) === null ? [] : ['quality']),
   maxQuantity(input, model) {
     const images = input.n * (maxImageTokens(input, model) + input.previews * imageTokens.preview)
     // Images with previews are requested one by one.
@@ -262,8 +266,29 @@ function checkReferences(body: ImageRequest, model: ModelRow, references: number
 }
 
 function qualityOf({ quality }: ImageRequest, model: ModelRow): string | null {
-  if (quality == null || quality === 'auto') return null
-  return chooseOption(model, 'qualities', 'quality', quality)
+  if (quality == null || quality === 'auto' || isOnlyQuality(quality, model)) return null
+  return translatedQuality(quality, model) ?? chooseOption(model, 'qualities', 'quality', quality)
+}
+
+/**
+ * DALL·E 3's words in those of its successors, which refuse them: "Invalid value: 'standard'. Supported values are: 'low', 'medium',
+ * 'high', and 'auto'." (griptape-ai/griptape-nodes-engine#1031, whose default it is, as it is LangChain's DallEAPIWrapper's).
+ */
+const successorQualities = new Map<unknown, string>([
+  ['standard', 'medium'],
+  ['hd', 'high'],
+])
+
+/** The model's own word for a quality in DALL·E's; null if it is none of them, or the model has it. */
+function translatedQuality(quality: ImageRequest['quality'], model: ModelRow): string | null {
+  const offered = listOf(model, 'qualities')
+  const word = successorQualities.get(quality)
+  return word !== undefined && offered.includes(word) && !offered.includes(quality!) ? word : null
+}
+
+/** Whether DALL·E's usual quality is asked of a model that has no choice. */
+function isOnlyQuality(quality: ImageRequest['quality'], model: ModelRow): boolean {
+  return quality === 'standard' && listOf(model, 'qualities').length === 0
 }
 
 /**

@@ -18,6 +18,12 @@ export const paidFields = {
   mcp_servers: rejectedField(),
 }
 
+/** Whether a field asks for such a feature: on routes that take no such field, it is left out and named. */
+export function asksForPaidFeature(name: string, value: unknown): boolean {
+  const field = Object.hasOwn(paidFields, name) ? paidFields[name as keyof typeof paidFields] : undefined
+  return field !== undefined && !field.safeParse(value).success
+}
+
 /** In chat completions: of models that search by themselves (trait `web_searches`); `false` and `''` ask for nothing. */
 export const webSearchOptions = z
   .union([

@@ -51,6 +51,8 @@ export type SyncKindRow<Request, Input> = {
   input(request: Request, model: ModelRow, references: References | null): Input
   /** The fields of the request that have no effect on this model and are not sent: named in `x-gateway-dropped`. */
   fieldsWithoutEffect?(request: Request, model: ModelRow): string[]
+  /** The fields whose value is changed to one that this model has: named in `x-gateway-adjusted`. */
+  adjustedFields?(request: Request, model: ModelRow): string[]
   /** The maximum quantities of this input, from which the reservation is computed. */
   maxQuantity(input: Input, model: ModelRow): Quantity
 }

@@ -8,7 +8,11 @@ import { performWork } from './work.ts'
 /** Of a text in any language: for a provider that does not say how many tokens it has counted. */
 const bytesPerToken = 4
 
-/** Ranks documents and answers in the shape of Cohere and Jina. Throws a ProviderError. */
+/**
+ * Ranks documents and answers in the shape of Cohere and Jina, and in that of Voyage, whose clients read `data`, with documents as
+ * texts, and `usage.total_tokens` (voyageai 0.5 of PyPI, object/reranking.py, and 0.4 of npm, api/types/RerankResponse). Throws a
+ * ProviderError.
+ */
 export async function deliverRanking(
   delivery: Delivery<'rerank'>,
   { documents, return_documents }: RerankRequest,
@@ -17,7 +21,8 @@ export async function deliverRanking(
   delivery.onFirstByte()
   const quantity = quantityOf(delivery, output)
   const costNano = delivery.costNano(quantity)
-  const { deployment, model } = delivery.work.call.target
+  const { input, target } = delivery.work.call
+  const { deployment, model } = target
   const isByTokens = deployment.price.unit === 'token'
   const billed = isByTokens ? { input_tokens: quantity.usage.prompt_tokens } : { search_units: quantity.pieces }
   const answer = {
@@ -30,11 +35,13 @@ export async function deliverRanking(
         ? { ...result, document: typeof document === 'string' ? { text: document } : document }
         : result
     }),
+    data: output.results.map(result =>
+      return_documents ? { ...result, document: input.documents[result.index]! } : result,
+    ),
     meta: { api_version: { version: '2' }, billed_units: billed },
     usage: {
-      ...(isByTokens
-        ? { prompt_tokens: quantity.usage.prompt_tokens, total_tokens: quantity.usage.total_tokens }
-        : { search_units: quantity.pieces }),
+      ...(isByTokens ? { prompt_tokens: quantity.usage.prompt_tokens } : { search_units: quantity.pieces }),
+      total_tokens: quantity.usage.total_tokens,
       cost: costNano / 1e9,
     },
   }

@@ -216,6 +216,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     this.monitor = monitor
     this.sent.converted = null
     this.sent.dropped = this.#fieldsWithoutEffect(target)
+    this.sent.adjusted = this.#row.adjustedFields?.(this.#input.body, target.model) ?? []
     // Ends the call: its client has disconnected, or the run was stopped.
     const ended = new AbortController()
     const gone = new AbortController()

@@ -36,6 +36,7 @@ import { isRewritten } from './profile/fit-chat.ts'
 import { protocols } from './protocols.ts'
 import { type ProviderPauses, pausedCooldownMs } from './provider-pauses.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
+import { withDeclarationsOnly, withFunctionsOnly } from './sandbox/chat/own-tools.ts'
 import { sandboxCatalog } from './sandbox/media/avatars.ts'
 import { createSandboxProtocol } from './sandbox/media/protocol.ts'
 import { createSandboxSessions, type SandboxSessions } from './sandbox/realtime/sessions.ts'
@@ -417,6 +418,9 @@ function directAdapter<K extends DirectKind>(
   const isChatModel = target.model.endpoint !== '/v1/completions'
   const { chat } = direct
   if (kind === 'completion' && isChatModel && chat) return completionOverChat(chat)
+  if (environment === 'test' && chat && kind === 'messages') return messagesOverChat(chat, withFunctionsOnly)
+  if (environment === 'test' && chat && kind === 'generate_content')
+    return generateContentOverChat(chat, withDeclarationsOnly)
   const hasFormat = kind === 'chat' || environment === 'test' || takesAnswerFormat(kind, target, body)
   if (kind === 'messages' && !(direct.messages && hasFormat) && chat) return messagesOverChat(chat)
   if (kind === 'generate_content' && !(direct.generate_content && hasFormat) && chat)

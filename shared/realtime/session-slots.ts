@@ -1,21 +1,13 @@
 import type { Clock } from '../base/time.ts'
-import { defineScript } from '../io/lua-script.ts'
-import { storeUnavailable } from '../io/outage.ts'
 import type { Redis } from '../io/redis.ts'
 import { shardsOf } from '../io/redis-shards.ts'
+import { acquireSlot } from '../io/slots.ts'
 
 /** Expiry of the slots of a crashed process, and renewal interval of a live one. */
 const keptMs = 30_000
 export const renewSlotsEveryMs = 10_000
 
 export type SessionSlot = { organisationId: string; id: string }
-
-const acquireSlot = defineScript({
-  name: 'acquire-slot',
-  lua: [new URL('./session-slots.lua', import.meta.url)],
-  keys: ['slotsKey'],
-  args: { id: 'text', nowMs: 'number', expiresAtMs: 'number', maxSlots: 'number' },
-})
 
 /** Limits the open sessions of one kind of an organisation, over all processes. */
 export class SessionSlots {
@@ -35,11 +27,7 @@ export class SessionSlots {
   async acquire({ organisationId, id }: SessionSlot): Promise<boolean> {
     const nowMs = this.#clock.now()
     const slotsKey = this.#keyOf(organisationId)
-    const slot = { slotsKey, id, nowMs, expiresAtMs: nowMs + keptMs, maxSlots: this.max }
-    const acquired = await acquireSlot(this.#redis, slot).catch(error => {
-      throw storeUnavailable(error)
-    })
-    return acquired === 1
+    return acquireSlot(this.#redis, { slotsKey, id, nowMs, expiresAtMs: nowMs + keptMs, maxSlots: this.max })
   }
 
   /** Throws errors of Redis. */

@@ -337,7 +337,7 @@ export function dryRunRequest(
 ): GatewayError | Pick<UpstreamRequest, 'dropped' | 'adjusted' | 'structuredBy'> | null {
   const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
   const format = requestFormatOf(kind)
-  if (!adapter || (adapter.native && !format.fit)) return null
+  if (!adapter || (adapter.native && !format.fit && onlyRefusal)) return null
   try {
     const body = format.complete?.(request) ?? request
     // Then it is not written for dialects that are almost ours.

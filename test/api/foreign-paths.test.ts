@@ -23,6 +23,21 @@ const google: Case[] = [
   ['GET', '/v1/cachedContents/abc', 'Send the contents with each request'],
   ['PATCH', '/v1beta1/projects/p/locations/us-central1/cachedContents/1', 'Send the contents with each request'],
   ['POST', '/upload/v1beta/files', '`inlineData`'],
+  // google-genai and @google/genai 3 have these below /v1.
+  ['POST', '/v1/interactions', 'POST /v1beta/models/{model}:generateContent'],
+  ['GET', '/v1/interactions/v1_abc', 'POST /v1beta/models/{model}:generateContent'],
+  ['POST', '/v1beta/interactions', 'POST /v1beta/models/{model}:generateContent'],
+  ['POST', '/v1/fileSearchStores', 'POST /v1beta/models/{model}:batchEmbedContents'],
+  ['POST', '/v1/auth_tokens', 'POST /v1/realtime/client_secrets'],
+  ['GET', '/v1/tuningJobs', 'POST /v1beta/models/{model}:generateContent'],
+]
+
+/** Paths with routes of our own, which the test below asks for with a key of ours. */
+const sharedWithGoogle: Case[] = [
+  ['GET', '/v1/files', '`inlineData`'],
+  ['GET', '/v1/files/abc', '`inlineData`'],
+  ['GET', '/v1/batches/abc', 'POST /v1/batches'],
+  ['GET', '/v1/agents', 'POST /v1beta/models/{model}:generateContent'],
 ]
 
 const openai: Case[] = [
@@ -67,7 +82,23 @@ const openai: Case[] = [
   ['POST', '/v1/responses/resp_1/compact', 'POST /v1/responses/compact'],
   ['POST', '/v1/videos/edits', 'POST /v1/videos'],
   ['POST', '/v1/realtime/calls', 'WebSocket at /v1/realtime'],
+  ['GET', '/openai/v1/models', 'use OpenAI’s client, with a base URL that ends with /v1'],
+  ['POST', '/v1/fim/completions', 'POST /v1/completions'],
+  ['POST', '/v1/agents/completions', 'POST /v1/chat/completions'],
+  ['POST', '/v1/multimodalembeddings', 'POST /v1/embeddings'],
+  ['POST', '/v1/contextualizedembeddings', 'POST /v1/embeddings'],
+  ['POST', '/v1/voice-changer/abc', 'no other route takes their place'],
+  ['POST', '/v1/audio-isolation', 'no other route takes their place'],
+  ['GET', '/v1/dubbing', 'no other route takes their place'],
+  ['POST', '/v1/read?summarize=v2', 'no other route takes their place'],
+]
+
+const details: Case[] = [
   ['POST', '/v1/models/black-forest-labs/flux/predictions', 'POST /v1/images'],
+  ['POST', '/v1/predictions', 'POST /v1/images'],
+  ['GET', '/v1/predictions/abc', 'POST /v1/images'],
+  ['POST', '/v1/deployments/acme/flux/predictions', 'POST /v1/images'],
+  ['POST', '/fal-ai/flux/schnell', 'POST /v1/images'],
 ]
 
 const anthropic: Case[] = [
@@ -101,8 +132,9 @@ const headersOf = {
   anthropic: { 'anthropic-version': '2023-06-01' },
   ollama: {},
   bedrock: {},
+  details: {},
 }
-// biome-ignore lint/suspicious/noExplicitAny: bodies of five APIs
+// biome-ignore lint/suspicious/noExplicitAny: bodies of six APIs
 const messageIn: { [dialect: string]: (body: any, status: number) => unknown } = {
   google: ({ error, ...rest }, status) =>
     error.code === status && error.status === 'NOT_FOUND' && Object.keys(rest).length === 0 && error.message,
@@ -110,9 +142,10 @@ const messageIn: { [dialect: string]: (body: any, status: number) => unknown } =
   anthropic: ({ type, error }) => type === 'error' && error.type === 'not_found_error' && error.message,
   ollama: ({ error }) => error,
   bedrock: ({ message }) => message,
+  details: ({ detail }) => detail,
 }
 
-for (const [dialect, cases] of Object.entries({ google, openai, anthropic, ollama, bedrock }))
+for (const [dialect, cases] of Object.entries({ google, openai, anthropic, ollama, bedrock, details }))
   for (const [method, path, names] of cases)
     test(`404 without a key that names what is offered, as its clients read it: ${method} ${path}`, async t => {
       for (const key of [undefined, account.test]) {
@@ -141,12 +174,29 @@ test('404 for Anthropic’s clients on files, which are OpenAI’s here, and 200
   t.is((await gateway.fetch('/v1/models', { key: account.test, headers })).status, 200)
 })
 
-test('no route of our own is taken for another API’s, also by Anthropic’s clients', t => {
-  const shared = new Set(['/v1/files', '/v1/files/{id}', '/v1/files/{id}/content', '/v1/files/{id}/url'])
-  for (const { method, path } of endpoints) {
-    const asked = { method: method.toUpperCase(), path: path.replace(/\{\w+\}/g, 'id_1'), isAnthropic: true }
-    t.is(findForeignPath(asked, () => null) !== null, shared.has(path), `${method} ${path}`)
+test('404 for Google’s clients on files and batches, which are OpenAI’s here, and 200 with a key of ours', async t => {
+  for (const [method, path, names] of sharedWithGoogle) {
+    const response = await gateway.fetch(path, { method, headers: { 'x-goog-api-key': account.test } })
+    const text = await response.text()
+    t.is(response.status, 404, text)
+    t.true(String(messageIn.google!(JSON.parse(text), 404)).includes(names), text)
   }
+  for (const path of ['/v1/files', '/v1/batches'])
+    t.is((await gateway.fetch(path, { key: account.test, headers: { 'x-goog-api-key': 'other' } })).status, 200)
+})
+
+test('no route of our own is taken for another API’s, but by Anthropic’s and Google’s clients', t => {
+  const files = ['/v1/files', '/v1/files/{id}', '/v1/files/{id}/content', '/v1/files/{id}/url']
+  const shared = {
+    messages: new Set(files),
+    google: new Set([...files, '/v1/batches', '/v1/batches/{id}', '/v1/batches/{id}/cancel']),
+  }
+  for (const { method, path } of endpoints)
+    for (const client of ['messages', 'google', null] as const) {
+      const asked = { method: method.toUpperCase(), path: path.replace(/\{\w+\}/g, 'id_1'), client }
+      const isTaken = client !== null && shared[client].has(path)
+      t.is(findForeignPath(asked, () => null) !== null, isTaken, `${client}: ${method} ${path}`)
+    }
 })
 
 test('415 of an upload in parts names the route for whole files', async t => {

@@ -62,6 +62,26 @@ test.serial('200 from Voyage, billed by the tokens that it states; its own names
   t.is(await chargedNano({ gateway }, account), Math.round(tokens * 0.05 * 1_000 * 1.05 * 1e6) / 1e6)
 })
 
+test.serial('200 with `data` and `usage.total_tokens` as Voyage’s clients read them, whatever the model', async t => {
+  const { live } = await gateway.account()
+  // voyageai of PyPI always sends `truncation`, that of npm sends what it is given.
+  for (const [model, body] of [
+    ['rerank-2.5', { top_k: null, truncation: true }],
+    ['rerank-2.5', {}],
+    ['rerank-v3.5', { truncation: true }],
+  ] as const) {
+    const { status, json: answer } = await rank(live, { model, ...body })
+    t.is(status, 200, JSON.stringify(answer))
+    t.is(answer.object, 'list')
+    t.deepEqual(answer.data, answer.results)
+    t.true(answer.usage.total_tokens > 0, model)
+  }
+  const objects = documents.map(text => ({ text }))
+  const { json: shown } = await rank(live, { model: 'rerank-2.5', documents: objects, return_documents: true })
+  t.deepEqual(shown.results[0].document, objects[1])
+  t.is(shown.data[0].document, documents[1])
+})
+
 test.serial('200 by the fields of documents that are named, as lines of YAML', async t => {
   const { live } = await gateway.account()
   const books = [{ title: 'Cats', year: 1999, text: 'Sleep' }]

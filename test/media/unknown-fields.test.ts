@@ -38,6 +38,8 @@ const routes: Record<string, object> = {
   '/v1/audio/translations': hear,
   '/v1/audio/music': { model: 'eleven-music-v2', prompt: 'A waltz.' },
   '/v1/audio/sfx': { model: 'eleven-sfx-v2', prompt: 'A door.' },
+  '/v1/rerank': { model: 'rerank-v3.5', query: 'When?', documents: ['Cats sleep.', 'It opens at nine.'] },
+  '/v1/moderations': { input: 'Hello' },
 }
 
 const post = (path: string, body: object, key = account.test) => gateway.fetch(path, { key, body })
@@ -61,6 +63,19 @@ for (const [path, body] of Object.entries(routes))
     const named = await post(path, { ...body, ...nothing, x_vendor: { deep: [1] }, steps: 20 })
     t.is(named.status, 200, await named.clone().text())
     t.is(droppedBy(named), 'x_vendor,steps')
+    // These cost money at providers. What switches them off is not named.
+    const paid = { web_search: true, web_search_options: {}, search_parameters: { mode: 'on' }, mcp_servers: [{}] }
+    const off = {
+      enable_search: false,
+      search: '',
+      search_parameters: { mode: 'off' },
+      container: null,
+      mcp_servers: [],
+    }
+    const costly = await post(path, { ...body, ...off, ...paid })
+    t.is(costly.status, 200, await costly.clone().text())
+    t.deepEqual(droppedBy(costly)?.split(',').toSorted(), Object.keys(paid).toSorted())
+    t.is(droppedBy(await post(path, { ...body, ...off })), null)
   })
 
 test.serial('200 with what clients of other image servers send: the provider gets none of it', async t => {

@@ -16,6 +16,7 @@ import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 
 const path = '/v1/realtime/client_secrets'
+const maxSecrets = 10
 let gateway: Gateway
 let account: Account
 let aheadMs = 0
@@ -23,7 +24,11 @@ const clock = { now: () => Date.now() + aheadMs }
 
 const world = use(test, () => {
   // Only asked whether it takes settings.
-  const env = { GEMINI_API_KEY: 'gemini-key', GEMINI_BASE_URL: 'http://127.0.0.1:1' }
+  const env = {
+    GEMINI_API_KEY: 'gemini-key',
+    GEMINI_BASE_URL: 'http://127.0.0.1:1',
+    REALTIME_MAX_CLIENT_SECRETS: String(maxSecrets),
+  }
   return startRealtime({ env, clock })
 })
 test.before(() => {
@@ -286,6 +291,30 @@ test.serial('429 once a key has made as many requests as it may', async t => {
   t.is(response.headers.get('x-ratelimit-remaining-requests'), '0')
   t.is((await post({}, key)).status, 429)
 })
+
+test.serial(
+  '429 for more secrets than an organisation may have at a time, by all its keys, until one is no longer stored',
+  async t => {
+    const other = await gateway.key(account.organisationId, 'live')
+    const brief = { expires_after: { seconds: 10 } }
+    await made(brief)
+    for (let i = 1; i < maxSecrets; i++) await made({ expires_after: { seconds: 7_200 } }, i % 2 ? other : account.live)
+    for (const key of [account.live, other, account.test]) {
+      const { status, body, response } = await post(brief, key)
+      t.is(status, 429)
+      t.is(body.error.code, 'rate_limit_exceeded')
+      t.regex(body.error.message, /10 client secrets/)
+      t.is(response.headers.get('retry-after'), '10')
+    }
+    t.is((await post(brief, (await gateway.account()).live)).status, 200)
+
+    aheadMs = 11_000
+    t.is((await post(brief)).status, 429)
+    aheadMs = 611_000
+    await made(brief)
+    t.is((await post(brief)).status, 429)
+  },
+)
 
 test.serial('200 again with the same secret under an Idempotency-Key, sealed until then', async t => {
   const again = { 'idempotency-key': 'secret-1' }

@@ -5,7 +5,7 @@ import type { WorkKind, WorkKinds } from '../../kinds/index.ts'
 import type { MediaOutput, ProviderFile } from '../../kinds/media.ts'
 import type { MeshRole } from '../../kinds/mesh.ts'
 import type { SoundOutput } from '../../kinds/sound.ts'
-import { invalidResponse, readOptionalAmount, readOptionalLink, valueAt } from './json-fields.ts'
+import { invalidResponse, readOptionalAmount, readOptionalLink, readOptionalText, valueAt } from './json-fields.ts'
 import { maxFiles } from './poll-reports.ts'
 import { refusal } from './refusal.ts'
 
@@ -48,7 +48,8 @@ export function meshOutput(output: unknown, field: string | null): MediaOutput<M
 
 /**
  * Images: one, a list, or an object with either. Images that a safety checker blacked out are omitted. Throws a
- * ProviderError: `content_filter` if that leaves none, `invalid_response` if there were none.
+ * ProviderError: `content_filter` if that leaves none, or if the list is empty and the model says something in its place (the
+ * `description` of fal-ai/nano-banana), `invalid_response` if there were none.
  */
 export function imageOutput(output: unknown, field: string | null): ImageOutput {
   const entries = entriesIn(output, field ? [field] : ['images', 'image', 'output', 'url'])
@@ -59,8 +60,9 @@ export function imageOutput(output: unknown, field: string | null): ImageOutput 
     const url = addressOf(entry)
     return url ? [{ ...fileAt(url), revisedPrompt: null }] : []
   })
-  if (images.length === 0) throw invalidResponse('it has no image')
-  return { images, usage: null }
+  if (images.length > 0) return { images, usage: null }
+  const said = isEmptyList(valueAt(output, 'images')) && readOptionalText(output, 'description')
+  throw said ? refusal('content_filter', `The model drew nothing: ${said}`) : invalidResponse('it has no image')
 }
 
 /** Audio: the first entry of a list counts. Throws a ProviderError `invalid_response` if there is none. */
@@ -73,6 +75,10 @@ export function soundOutput(output: unknown, field: string | null): SoundOutput 
 /** The duration of completed media, as reported by the provider. */
 export function secondsOf(output: WorkKinds[WorkKind]['output']): number | null {
   return 'durationS' in output ? output.durationS : null
+}
+
+function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0
 }
 
 function fileAt(url: string): { url: string } | { bytes: Uint8Array } {

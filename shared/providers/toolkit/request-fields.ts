@@ -3,7 +3,7 @@ import { namesIn } from '../../base/names.ts'
 import type { Deployment } from '../../catalog/schema.ts'
 import { type ChatRequest, completeChat } from '../../kinds/chat.ts'
 import type { DirectKind, OpenAiKind } from '../../kinds/index.ts'
-import { paidFields } from '../../kinds/paid-fields.ts'
+import { asksForPaidFeature, paidFields } from '../../kinds/paid-fields.ts'
 import { generateContentMembers, isSent, memberTables } from '../../kinds/request-members.ts'
 import { withMovedMedia } from './over-chat/move-media.ts'
 
@@ -253,6 +253,12 @@ export function noticeableFieldsExcept(body: object, expected: ReadonlySet<strin
   return Object.entries(body).flatMap(([name, value]) =>
     !expected.has(name) && isNoticeable(name, value) ? [name] : [],
   )
+}
+
+/** The same on a route that refuses no field of a feature that providers bill apart: such a field is left out like others. */
+export function omittedFieldsExcept(body: object, expected: ReadonlySet<string>): string[] {
+  const isOmitted = (name: string, value: unknown) => isNoticeable(name, value) || asksForPaidFeature(name, value)
+  return Object.entries(body).flatMap(([name, value]) => (!expected.has(name) && isOmitted(name, value) ? [name] : []))
 }
 
 /** Attaches the dropped fields to a provider request; omitted if there are none. */

@@ -1,4 +1,4 @@
-"""litellm, through OpenAI's and Anthropic's providers."""
+"""litellm, through OpenAI's, Anthropic's and Google's providers."""
 
 import json
 
@@ -12,7 +12,13 @@ from gateway import (
 )  # fmt: skip
 
 litellm.suppress_debug_info = True
-ROUTES = {'openai': BASE_URL, 'openai/responses': BASE_URL, 'litellm_proxy': BASE_URL, 'anthropic': ORIGIN}
+ROUTES = {
+    'openai': BASE_URL,
+    'openai/responses': BASE_URL,
+    'litellm_proxy': BASE_URL,
+    'anthropic': ORIGIN,
+    'gemini': f'{ORIGIN}/v1beta',
+}
 every_route = pytest.mark.parametrize('route', list(ROUTES))
 TOOL = {
     'type': 'function',
@@ -100,7 +106,8 @@ def test_settings(model):
 def test_errors(route, failure, error):
     key, model, prompt = FAILURES[failure]()
     # LiteLLM has classes of its own for the statuses of failed servers, by route.
-    errors = (error, exceptions.InternalServerError, exceptions.BadGatewayError) if 'fails' in failure else error
+    failed = (exceptions.InternalServerError, exceptions.BadGatewayError, exceptions.APIConnectionError)
+    errors = (error, *failed) if 'fails' in failure else error
     with pytest.raises(errors):
         complete(route, model, prompt, key)
 

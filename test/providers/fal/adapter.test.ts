@@ -131,6 +131,7 @@ test('failures of every form', t => {
     [408, {}, 'server_error'],
     [422, { detail: [{ loc: ['body', 'a', 0], msg: 'no', type: 'x' }] }, 'invalid_request', 'a.0: no'],
     [422, { detail: [{ msg: 'bad', type: 'content_policy_violation' }] }, 'content_filter', 'bad'],
+    [422, { detail: [{ msg: 'unsafe content', type: 'no_media_generated' }] }, 'content_filter', 'unsafe content'],
     [422, { detail: [{ msg: `Cannot load ${secret}` }] }, 'invalid_request', `Cannot load ${secret.split('?')[0]}`],
     // The address was ours.
     [422, { detail: [{ msg: 'unreachable', type: 'file_download_error' }] }, 'server_error', 'unreachable'],

@@ -250,6 +250,18 @@ test('completed: every form of output; failed without any', async t => {
   t.is(reasonOf(await music.shown(operation, { status: 'COMPLETED' }, { images: [a] })), 'invalid_response')
 })
 
+test('content_filter with the model’s words when it answers in them and draws nothing', async t => {
+  const operation = { app: 'fal-ai/nano-banana', request: 'r1', output: null }
+  const said = 'I can’t draw real people.'
+  const report = await images.shown(operation, { status: 'COMPLETED' }, { images: [], description: said })
+  t.like(report.status === 'failed' && report.error, { reason: 'content_filter' })
+  t.regex(String(report.status === 'failed' && report.error.message), /drew nothing: I can’t draw real people\./)
+  t.is(
+    reasonOf(await images.shown(operation, { status: 'COMPLETED' }, { images: [], description: '' })),
+    'invalid_response',
+  )
+})
+
 test('started and completed: music and sound effects under the names that their rows give', async t => {
   const lyrics = 'La la la, and so on'
   const songs: [SyncCall<'music'>, model: string, body: object, seconds: number][] = [

@@ -55,6 +55,26 @@ function costOf(text: number, given: number, drawn: number): { nano: number; usa
   }
 }
 
+test.serial('200 for DALL·E’s qualities in the words of its successors, which is named', async t => {
+  for (const [quality, word] of [
+    ['standard', 'medium'],
+    ['hd', 'high'],
+    ['high', 'high'],
+    ['auto', undefined],
+  ] as const) {
+    const { response } = await sdk.images.generate({ model, prompt, quality, style: 'vivid' }).withResponse()
+    t.is(emulator.requests.at(-1)!.body.quality, word, quality)
+    t.is(response.headers.get('x-gateway-adjusted'), quality === 'standard' || quality === 'hd' ? 'quality' : null)
+    t.is(response.headers.get('x-gateway-dropped'), 'style')
+  }
+  const body = { model: 'flux-schnell', prompt, quality: 'standard' }
+  const other = await gateway.fetch('/v1/images', { key: account.test, body })
+  t.is(other.status, 200, await other.clone().text())
+  t.is(other.headers.get('x-gateway-dropped'), 'quality')
+  t.is(other.headers.get('x-gateway-adjusted'), null)
+  t.is((await gateway.fetch('/v1/images', { key: account.test, body: { ...body, quality: 'hd' } })).status, 400)
+})
+
 test.serial('200 an answer says what was drawn and counts tokens by both names', async t => {
   const fields = { style: 'vivid', output_compression: 100, moderation: 'low', user: 'u-1' } as const
   const { data: answer, response } = await sdk.images

@@ -5,6 +5,8 @@ import { reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
 /** Error types more specific than the status (fal.ai/docs/documentation/model-apis/errors). */
 const byType = new Map<string, FailureReason>([
   ['content_policy_violation', 'content_filter'],
+  // What the model says to this prompt, such as "unsafe content": Gemini's image models and Veo refuse so, with 422.
+  ['no_media_generated', 'content_filter'],
   // A file that this gateway serves, or a service behind the model.
   ['file_download_error', 'server_error'],
   ['downstream_service_error', 'server_error'],

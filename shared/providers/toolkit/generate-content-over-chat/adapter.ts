@@ -13,10 +13,15 @@ import { isOwnSignature } from './reasoning-state.ts'
 import { droppedFields, toChatRequest } from './request.ts'
 import { GeminiEventEncoder } from './stream.ts'
 
-/** Serves `generateContent` by a chat adapter: the request is translated to a chat request, and the answer back. */
-export function generateContentOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'generate_content'> {
+/**
+ * Serves `generateContent` by a chat adapter: the request, after `simplify`, is translated to a chat request, and the answer back.
+ */
+export function generateContentOverChat(
+  chat: DirectAdapter<'chat'>,
+  simplify: (body: GenerateContentRequest) => GenerateContentRequest = body => body,
+): DirectAdapter<'generate_content'> {
   const asChat = chatCalls<'generate_content'>(({ body, target, media }) =>
-    inlineDocuments(toChatRequest(body, target), media, 'contents'),
+    inlineDocuments(toChatRequest(simplify(body), target), media, 'contents'),
   )
   const { stream } = chat
   return {

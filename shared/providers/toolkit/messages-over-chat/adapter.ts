@@ -10,10 +10,15 @@ import { toMessage } from './answer.ts'
 import { toChatRequest } from './request.ts'
 import { MessageEventEncoder } from './stream.ts'
 
-/** Serves Messages by a chat adapter: the request is translated to a chat request, and the answer back. */
-export function messagesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'messages'> {
+/**
+ * Serves Messages by a chat adapter: the request, after `simplify`, is translated to a chat request, and the answer back.
+ */
+export function messagesOverChat(
+  chat: DirectAdapter<'chat'>,
+  simplify: (body: MessagesRequest) => MessagesRequest = body => body,
+): DirectAdapter<'messages'> {
   const asChat = chatCalls<'messages'>(({ body, target, media }) =>
-    inlineDocuments(toChatRequest(body, target), media, 'messages'),
+    inlineDocuments(toChatRequest(simplify(body), target), media, 'messages'),
   )
   const { stream } = chat
   return {
