@@ -146,6 +146,8 @@ const defaults: ChatProfile = {
   schema_format: true,
   stream_with_format: true,
   schema: 'with_properties',
+  root_combinators: true,
+  property_key: 'any',
   sampling: 'all',
   blank_stops: true,
   max_stops: 4,
