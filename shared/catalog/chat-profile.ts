@@ -34,6 +34,8 @@ export const chatProfile = z
     null_fields: z.boolean(),
     /** Whether the content of messages may be a list of texts; that of users may be a list with others in any case. */
     list_content: z.boolean(),
+    /** Whether it fetches images by their https URLs (Anthropic's protocol); else the gateway does. */
+    image_urls: z.boolean(),
     /** The member for the reasoning text of earlier answers; `none`: the provider does not read it. */
     reasoning_field: z.enum(['reasoning_content', 'reasoning', 'none']),
     /**

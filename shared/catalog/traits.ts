@@ -130,6 +130,7 @@ const defaults: ChatProfile = {
   prefill: 'plain',
   null_fields: false,
   list_content: true,
+  image_urls: true,
   reasoning_field: 'reasoning_content',
   tool_call_id: 'any',
   unique_call_ids: false,

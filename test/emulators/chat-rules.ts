@@ -8,16 +8,7 @@ import { moonshotSchemaFault, xaiSchemaFault } from './schema-rules.ts'
  * What providers of OpenAI's dialect refuse, in their words. Each rule has the public report, error text or SDK type in
  * which it was seen; none is taken from the gateway's own profiles.
  */
-export type ChatProvider =
-  | 'openai'
-  | 'groq'
-  | 'mistral'
-  | 'deepseek'
-  | 'xai'
-  | 'moonshot'
-  | 'alibaba'
-  | 'sambanova'
-  | 'lenient'
+export type ChatProvider = 'openai' | 'groq' | 'mistral' | 'deepseek' | 'xai' | 'moonshot' | 'alibaba' | 'lenient'
 
 const groq: Rule[] = [
   {
@@ -253,20 +244,6 @@ const moonshot: Rule[] = [
   },
 ]
 
-const sambanova: Rule[] = [
-  {
-    source: 'https://github.com/BerriAI/litellm/pull/16612; beside an image a list is taken: BerriAI/litellm#37816',
-    refusal: ({ messages }) =>
-      firstOf<Any, Any>(
-        messages,
-        ({ content }) =>
-          Array.isArray(content) &&
-          content.every((part: Any) => part.type === 'text') &&
-          refused("Invalid 'content' type. Expected one of: ['str'], got list."),
-      ),
-  },
-]
-
 const alibaba: Rule[] = [
   {
     source: 'https://github.com/cloudwego/eino/issues/994, https://github.com/QwenLM/qwen-code/issues/7659',
@@ -325,7 +302,7 @@ const xai: Rule[] = [
 
 /** What each provider refuses in a chat request. */
 export const chatRules: Record<ChatProvider, readonly Rule[]> = {
-  ...{ openai: openaiRules, groq, mistral, deepseek, xai, moonshot, alibaba, sambanova },
+  ...{ openai: openaiRules, groq, mistral, deepseek, xai, moonshot, alibaba },
   lenient: [],
 }
 
