@@ -174,6 +174,24 @@ test.serial('200 with a format of answers that Claude does not compile: it is as
     t.regex(headers.get('x-gateway-structured-output')!, /^tool/)
     t.is(emulators.anthropic.requests.at(-1)!.body.output_config?.format, undefined)
   }
+  const named = { type: 'object', properties: { 'filter[city]': { type: 'string' }, ...properties } }
+  for (const stream of [false, true]) {
+    const response_format = { type: 'json_schema', json_schema: { name: 'x', schema: named } }
+    const asked = { messages: weather, response_format, reasoning_effort: 'none', stream }
+    const { status, text } = await ask('anthropic', asked)
+    t.is(status, 200, text)
+    const content = stream
+      ? dataOf(text)
+          .map(chunk => chunk.choices?.[0]?.delta.content ?? '')
+          .join('')
+      : JSON.parse(text).choices[0].message.content
+    t.deepEqual(JSON.parse(content), { 'filter[city]': 'Oslo' }, 'the caller’s keys also where the answer is a call')
+  }
+  const either = { type: 'object', properties, anyOf: [{ required: ['p0'] }, { required: ['p1'] }] }
+  const told = { type: 'json_schema', json_schema: { name: 'x', schema: either } }
+  const merged = await ask('anthropic', { messages: weather, response_format: told, reasoning_effort: 'none' })
+  t.is(merged.status, 200, merged.text)
+  t.is(merged.adjusted, 'response_format')
   const body = {
     input: 'Hi',
     reasoning: { effort: 'none' },
@@ -236,6 +254,11 @@ test.serial('200 at Moonshot with a type in each place where it wants one, and w
     one: { anyOf: [{ type: 'string' }, { type: 'number', minimum: 3 }] },
     task: { type: 'object', required: ['city'] },
   })
+  const branch = { properties: {}, anyOf: [{ $ref: '#/definitions/Node' }, { $ref: '#/definitions/Node' }] }
+  const Node = { type: 'object', properties: { city: { type: 'string' }, left: branch, right: branch } }
+  const endless = await send('moonshot', { ...Node, definitions: { Node } })
+  t.is(endless.status, 200, endless.text)
+  t.true(JSON.stringify(endless.schemas).length < 20_000, 'definitions that refer to themselves do not multiply')
   const tools = [{ type: 'function', function: { name: '21st_magic', parameters: place } }]
   const { text: answer } = await ask('moonshot', { messages: weather, tools })
   t.is(JSON.parse(answer).choices[0].message.tool_calls[0].function.name, '21st_magic', answer)

@@ -226,9 +226,12 @@ export function isRewritten(body: ChatRequest, target: Target): boolean {
 }
 
 /** Whether tools of a request are sent under other names, or with other names of their parameters. */
-function renamesTools({ tools }: ChatRequest, target: Target): boolean {
-  if (!tools?.length) return false
+function renamesTools(body: ChatRequest, target: Target): boolean {
+  const { tools, response_format: format } = body
   const profile = profileOf(target)
+  const schema = format?.type === 'json_schema' && format.json_schema.schema
+  if (schema && mayHaveOtherKeys(schema, profile) && emulationOf(body, target) === 'tool') return true
+  if (!tools?.length) return false
   return tools.some(tool => {
     if (tool.type === 'custom')
       return !profile.custom_tools || sentToolName(tool.custom.name, profile) !== tool.custom.name

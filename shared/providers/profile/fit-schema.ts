@@ -1,6 +1,6 @@
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
-import { mergeAlternatives } from './merge-alternatives.ts'
+import { AlternativesMerger } from './merge-alternatives.ts'
 import {
   anthropicNode,
   type FitNode,
@@ -28,8 +28,12 @@ const nodes: Record<Dialect, FitNode> = {
  * Fits a JSON Schema to the subset that a provider accepts; the same object if it does. What is left out is told in the
  * description, which the model reads. Null as dialect: any schema of the present draft.
  */
-export function fitSchema(schema: Schema, dialect: Dialect | null): FittedSchema {
-  const fitter = new SchemaFitter(dialect && nodes[dialect], schema)
+export function fitSchema(
+  schema: Schema,
+  dialect: Dialect | null,
+  merger: AlternativesMerger = new AlternativesMerger(schema),
+): FittedSchema {
+  const fitter = new SchemaFitter(dialect && nodes[dialect], merger)
   return { schema: fitter.fit(schema, 0) as Schema, losesMeaning: fitter.losesMeaning }
 }
 
@@ -39,9 +43,10 @@ export function fitParametersSchema(
   { schema: dialect, root_combinators: takesCombinators }: Pick<ChatProfile, 'schema' | 'root_combinators'>,
   strict: boolean,
 ): FittedSchema {
-  const merged = takesCombinators ? { schema, losesMeaning: false } : mergeAlternatives(schema, schema)
+  const merger = new AlternativesMerger(schema)
+  const merged = takesCombinators ? { schema, losesMeaning: false } : merger.merge(schema)
   // Anthropic compiles only the schemas of strict tools.
-  const fitted = fitSchema(merged.schema, dialect === 'closed_objects' && !strict ? null : dialect)
+  const fitted = fitSchema(merged.schema, dialect === 'closed_objects' && !strict ? null : dialect, merger)
   const statesProperties = dialect === 'with_properties' || dialect === 'typed_nodes'
   return {
     schema: statesProperties ? withProperties(fitted.schema) : fitted.schema,
@@ -64,17 +69,17 @@ const named = new Set(['properties', '$defs', 'definitions', 'patternProperties'
 class SchemaFitter {
   losesMeaning = false
   readonly #fitNode: FitNode | null
-  readonly #root: Schema
+  readonly #merger: AlternativesMerger
 
-  constructor(fitNode: FitNode | null, root: Schema) {
+  constructor(fitNode: FitNode | null, merger: AlternativesMerger) {
     this.#fitNode = fitNode
-    this.#root = root
+    this.#merger = merger
   }
 
   fit(node: unknown, depth: number): unknown {
     if (!isObject(node) || depth > maxDepth) return node
     let fitted = inDraft2020(node)
-    if (this.#fitNode) fitted = this.#fitNode(fitted, this.#lose, this.#root)
+    if (this.#fitNode) fitted = this.#fitNode(fitted, this.#lose, this.#merger)
     for (const name of Object.keys(fitted)) {
       const value = fitted[name]
       const inner = this.#fitMember(name, value, depth + 1)

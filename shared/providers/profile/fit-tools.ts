@@ -126,7 +126,7 @@ function fitStrict(
 type SentParameters = { parameters: FunctionTool['function']['parameters']; keys: PropertyKeys | null }
 
 function fitParameters(
-  { profile, adjusted }: Fitting,
+  { profile, adjusted, structuredBy, body }: Fitting,
   { parameters, strict }: FunctionTool['function'],
   index: number,
 ): SentParameters {
@@ -135,7 +135,9 @@ function fitParameters(
     parameters ?? (strict && profile.schema === 'closed_objects' ? { type: 'object', properties: {} } : null)
   if (!given) return { parameters, keys: null }
   const fitted = fitParametersSchema(given, profile, strict === true)
-  if (fitted.losesMeaning) adjusted.push(`tools.${index}.function.parameters`)
+  // The tool whose arguments are the answer follows those of the client.
+  const isAnswer = structuredBy === 'tool' && index === body.tools!.length - 1
+  if (fitted.losesMeaning) adjusted.push(isAnswer ? 'response_format' : `tools.${index}.function.parameters`)
   const { schema, keys } = withSentKeys(fitted.schema, profile)
   return { parameters: schema, keys }
 }

@@ -4,7 +4,9 @@ export type Schema = Record<string, unknown>
 /** `losesMeaning`: a rule of the schema is not sent, or only as text of a description. */
 export type FittedSchema = { schema: Schema; losesMeaning: boolean }
 /** One node of a schema as a provider accepts it, the same object if it does; what is in it is fitted by the caller. */
-export type FitNode = (node: Schema, lose: () => void, root: Schema) => Schema
+export type FitNode = (node: Schema, lose: () => void, merger: Merger) => Schema
+/** Merges the alternatives of an object. */
+type Merger = { merge(schema: Schema): FittedSchema }
 
 const limits = [
   ['minimum', 'exclusiveMinimum'],
@@ -69,7 +71,7 @@ const refusedKeywords = new Set(
  * https://platform.claude.com/docs/en/build-with-claude/structured-outputs (How SDK transformation works): objects permit
  * no other properties, rules that the grammar lacks go to the description.
  */
-export const anthropicNode: FitNode = (node, lose, root) => {
+export const anthropicNode: FitNode = (node, lose, merger) => {
   if (typeof node.$ref === 'string') {
     const { $ref, $defs, definitions } = node
     if (Object.keys(node).length === 1) return node
@@ -88,7 +90,7 @@ export const anthropicNode: FitNode = (node, lose, root) => {
   if (Array.isArray(kept.oneOf) && kept.anyOf === undefined) {
     const { oneOf, ...others } = kept
     if (tells) lose()
-    return anthropicNode({ ...others, anyOf: oneOf, ...(tells && tell(others, told)) }, lose, root)
+    return anthropicNode({ ...others, anyOf: oneOf, ...(tells && tell(others, told)) }, lose, merger)
   }
   if (tells) {
     lose()

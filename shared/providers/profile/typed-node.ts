@@ -1,5 +1,4 @@
 import { isObject } from '../../base/is-object.ts'
-import { mergeAlternatives } from './merge-alternatives.ts'
 import { beside$ref, type FitNode, isObjectNode, type Schema, tell } from './schema-nodes.ts'
 
 /** Any value: MoonshotAI/walle permits lists of types. */
@@ -19,18 +18,16 @@ const annotations = new Set([...beside$ref, 'default', 'examples', '$id', '$comm
  * of one type. Its validator is https://github.com/MoonshotAI/walle (docs/walle.md); of its rules, those that its API was seen to
  * apply: MoonshotAI/kimi-cli#1595, lidge-jun/opencodex#2677, vercel/ai#18921 (which tried the API).
  */
-export const typedNode: FitNode = (node, lose, root) => {
-  const fitted = withDefs(node)
+export const typedNode: FitNode = (node, lose, merger) => {
+  const fitted = onlyPart(withDefs(node))
   if (typeof fitted.$ref === 'string') return reference(fitted, fitted.$ref, lose)
-  const single = onlyPart(fitted)
-  if (single) return typedNode(single, lose, root)
   const { anyOf, oneOf, ...others } = fitted
   const alternatives = Array.isArray(anyOf) ? anyOf : oneOf
   const isUnion =
     Array.isArray(alternatives) && !(anyOf && oneOf) && Object.keys(others).every(name => annotations.has(name))
   if (isUnion) return withTypedParts(others, alternatives)
   if ((anyOf || oneOf || fitted.allOf) && isObjectNode(fitted)) {
-    const { schema, losesMeaning } = mergeAlternatives(fitted, root)
+    const { schema, losesMeaning } = merger.merge(fitted)
     if (losesMeaning) lose()
     return typed(schema, lose)
   }
@@ -51,9 +48,10 @@ function reference(node: Schema, $ref: string, lose: () => void): Schema {
 }
 
 /** A node whose `allOf` has one part, as pydantic writes a reference with a description: the part itself. */
-function onlyPart({ allOf, ...others }: Schema): Schema | null {
-  if (!Array.isArray(allOf) || allOf.length !== 1 || !isObject(allOf[0])) return null
-  return Object.keys(others).every(name => annotations.has(name)) ? { ...others, ...allOf[0] } : null
+function onlyPart(node: Schema): Schema {
+  const { allOf, ...others } = node
+  if (!Array.isArray(allOf) || allOf.length !== 1 || !isObject(allOf[0])) return node
+  return Object.keys(others).every(name => annotations.has(name)) ? { ...others, ...allOf[0] } : node
 }
 
 /** Alternatives that state the type which the node above them had. */
