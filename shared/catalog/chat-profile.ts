@@ -32,8 +32,10 @@ export const chatProfile = z
     message_fields: z.array(z.string().min(1)),
     /** Whether members of messages may be null. */
     null_fields: z.boolean(),
-    /** Whether the content of system, assistant and tool messages may be a list of parts. */
+    /** Whether the content of messages may be a list of texts; that of users may be a list with others in any case. */
     list_content: z.boolean(),
+    /** Whether it fetches images by their https URLs (Anthropic's protocol); else the gateway does. */
+    image_urls: z.boolean(),
     /** The member for the reasoning text of earlier answers; `none`: the provider does not read it. */
     reasoning_field: z.enum(['reasoning_content', 'reasoning', 'none']),
     /**
@@ -44,8 +46,8 @@ export const chatProfile = z
     tool_call_id: z.enum(['any', 'max_64', 'word_64', 'alphanumeric_9', 'signed']),
     /** Whether a tool call's id may occur once in a conversation only. */
     unique_call_ids: z.boolean(),
-    /** `dotted_64`: dots and colons, too. */
-    tool_name: z.enum(['word_64', 'word_128', 'dotted_64']),
+    /** `dotted_64`: dots and colons, too. `lettered_64`: a letter first. */
+    tool_name: z.enum(['word_64', 'word_128', 'dotted_64', 'lettered_64']),
     max_tools: z.int().positive(),
     /** Whether the model takes tools of the type `custom`; else each is sent as a function with one text. */
     custom_tools: z.boolean(),
@@ -55,6 +57,16 @@ export const chatProfile = z
     validated_tools: z.boolean(),
     /** Whether calls of a tool can be held to its schema (`strict`). */
     strict_tools: z.boolean(),
+    /**
+     * The most, in one request, of what is compiled to a grammar: strict tools, and properties that are not required and nodes of
+     * several types in their schemas and that of the answer. Further tools are not strict, a larger schema of the answer is asked
+     * for in another way.
+     */
+    grammar_limits: z.strictObject({
+      tools: z.int().positive(),
+      optional_properties: z.int().positive(),
+      unions: z.int().positive(),
+    }),
     /** Whether its Responses load tools by a search (`tool_search`, `defer_loading`). */
     tool_search: z.boolean(),
     /** Whether the model can be forced to call a tool; else the system prompt asks it to. */
@@ -71,9 +83,17 @@ export const chatProfile = z
     stream_with_format: z.boolean(),
     /**
      * The subset of JSON Schema. `with_properties`: objects state their properties. `closed_objects`: objects permit no
-     * others, and only the keywords of a grammar are known. `bare_references`: nothing stands beside a `$ref`.
+     * others, and only the keywords of a grammar are known. `bare_references`: nothing stands beside a `$ref`. `typed_nodes`:
+     * each node states its type, as Moonshot's dialect requires.
      */
-    schema: z.enum(['with_properties', 'closed_objects', 'bare_references']),
+    schema: z.enum(['with_properties', 'closed_objects', 'bare_references', 'typed_nodes']),
+    /**
+     * Whether the parameters of a tool may have alternatives at their root (`anyOf`, `oneOf`, `allOf`), or `not`, `enum` or `const`;
+     * else they are merged into one object, and its description tells of them.
+     */
+    root_combinators: z.boolean(),
+    /** The keys of a tool's parameters; `dotted_64`: at most 64 letters, digits, dots, `_` and `-`, else others are sent. */
+    property_key: z.enum(['any', 'dotted_64']),
     /** `one`: `temperature` or `top_p`. `default`: no other values than the default, while the model reasons. */
     sampling: z.enum(['all', 'one', 'default', 'none']),
     /** Further fields of the request that the model refuses. */
@@ -112,5 +132,6 @@ type Optional =
   | 'refused_fields'
   | 'max_id_characters'
   | 'max_tools'
+  | 'grammar_limits'
 /** A profile with its defaults. */
 export type ChatProfile = Required<Omit<GivenProfile, Optional>> & Pick<GivenProfile, Optional>

@@ -93,7 +93,7 @@ async function countAtProvider<K extends CountedKind>(
   const { adapter, protocol } = upstreams.adapter(kind, target, 'live')!
   if (!adapter.countTokens || upstreams.figures(target).cooldownMs > 0) return null
   // A count is not worth the fetching of files.
-  if (adapter.remoteMedia && adapter.remoteMedia(input.body).length > 0) return null
+  if (adapter.remoteMedia && adapter.remoteMedia(input.body, target).length > 0) return null
   const { forwarded, client, features } = input
   const { body, raw } = listedRequest({ ...input, kind }, features)
   const passesUnknown = services.config.passUnknownFields

@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { fetchPublic } from '../io/safe-url.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
-import type { DirectAdapter, Media } from '../providers/contract.ts'
+import type { DirectAdapter, Media, Target } from '../providers/contract.ts'
 
 export const noMedia: ReadonlyMap<string, Media> = new Map()
 const max = 16
@@ -17,8 +17,9 @@ export async function fetchMedia<K extends DirectKind>(
   services: Pick<Platform, 'urlPolicy'>,
   adapter: DirectAdapter<K>,
   body: DirectKinds[K]['request'],
+  target: Target,
 ): Promise<ReadonlyMap<string, Media>> {
-  const urls = [...new Set(adapter.remoteMedia?.(body) ?? [])]
+  const urls = [...new Set(adapter.remoteMedia?.(body, target) ?? [])]
   if (urls.length === 0) return noMedia
   if (urls.length > max) {
     throw new GatewayError(

@@ -282,7 +282,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const dryRun = environment === 'test' ? dryRunRequest(services.upstreams, kind, target, body) : null
     if (dryRun instanceof GatewayError) throw dryRun
     const { adapter, protocol } = services.upstreams.adapter(kind, target, environment, body)!
-    const media = adapter.remoteMedia ? await fetchMedia(services, adapter, body) : noMedia
+    const media = adapter.remoteMedia ? await fetchMedia(services, adapter, body, target) : noMedia
     const reasoning = reasoningOf(services, policy, { kind, credential, refused })
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
     const call: Call<K> = {

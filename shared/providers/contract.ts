@@ -93,7 +93,7 @@ export type DirectAdapter<K extends DirectKind> = {
    */
   requests?(call: Call<K>): UpstreamRequest[]
   /** URLs in the body whose bytes must be fetched before `request`, for providers that take no URLs. */
-  remoteMedia?(body: DirectKinds[K]['request']): string[]
+  remoteMedia?(body: DirectKinds[K]['request'], target: Target): string[]
   /** The complete response from parsed JSON. Throws a ProviderError `invalid_response` when it is malformed. */
   answer(json: unknown, call: Call<K>): DirectKinds[K]['answer']
   stream?(call: Call<K>): StreamDecoder<DirectKinds[K]['chunk']>

@@ -1,3 +1,5 @@
+import { claudeSchemaFault } from './schema-rules.ts'
+
 // biome-ignore lint/suspicious/noExplicitAny: request bodies come in every shape
 type Any = any
 
@@ -100,6 +102,8 @@ const refusedKeywords: Record<string, string[]> = {
 }
 
 function checkSchemas({ output_config, output_format, tools }: Any): void {
+  const fault = claudeSchemaFault(tools ?? [], output_config?.format?.schema ?? output_format?.schema)
+  refuse(fault, fault!)
   if (output_format) checkSchema(output_format.schema, 'output_format.schema')
   if (output_config?.format) checkSchema(output_config.format.schema, 'output_config.format.schema')
   for (const [index, tool] of (tools ?? []).entries())

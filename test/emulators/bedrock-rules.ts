@@ -3,6 +3,8 @@
  * (`data/bedrock-runtime/2023-09-30/service-2.json`); each other rule has the report in which it was seen.
  */
 
+import { claudeSchemaFault } from './schema-rules.ts'
+
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape
 type Any = any
 
@@ -29,14 +31,17 @@ const bodyFields = new Set(
 const inferenceFields = new Set(['maxTokens', 'temperature', 'topP', 'stopSequences'])
 const imageFormats = ['png', 'jpeg', 'gif', 'webp']
 const documentFormats = ['pdf', 'csv', 'doc', 'docx', 'xls', 'xlsx', 'html', 'txt', 'md']
-/** Models that refuse an answer's schema: vercel/ai, amazon-bedrock-chat-language-model.ts. */
-const withoutSchemas = /claude-(?:opus-4-[78]|opus-5|sonnet-5|fable-5|haiku-5)|llama|mistral|nova/
+/**
+ * Models that refuse an answer's schema: vercel/ai, amazon-bedrock-chat-language-model.ts; Haiku 4.5: vectorize-io/hindsight#3300,
+ * vercel/ai#19988.
+ */
+const withoutSchemas = /claude-(?:opus-4-[78]|opus-5|sonnet-5|fable-5|haiku-[45])|llama|mistral|nova/
 /** Models that refuse sampling: vercel/ai, amazon-bedrock-opus-5-deprecated-sampling-parameter.json. */
 const withoutSampling = /claude-(?:opus-4-[78]|opus-5|sonnet-5|fable-5|haiku-5)/
 
 /** The first fault of a request; null if there is none. */
 export function converseFault(body: Any, model: string): Fault | null {
-  return fieldFault(body) ?? messageFault(body, model) ?? toolFault(body) ?? modelFault(body, model)
+  return fieldFault(body) ?? messageFault(body, model) ?? toolFault(body, model) ?? modelFault(body, model)
 }
 
 function fieldFault(body: Any): Fault | null {
@@ -88,6 +93,8 @@ function messageFault(body: Any, model: string): Fault | null {
         `The content field in the Message object at ${at} is empty. Add a ContentBlock object to the content field and try again.`,
       )
     points += countPoints(message.content)
+    const stray = pointFault(message.content, at)
+    if (stray) return stray
     const fault = blocksFault(message, at, names)
     if (fault) return fault
     documents += message.content.filter((block: Any) => block.document).length
@@ -108,6 +115,18 @@ function messageFault(body: Any, model: string): Fault | null {
       'This model does not support assistant message prefill. The conversation must end with a user message.',
     )
   return callsFault(messages)
+}
+
+/** strands-agents/harness-sdk#1966 (after documents that are no PDF), #3677 (after nothing). */
+function pointFault(content: Any[], at: string): Fault | null {
+  for (const [index, block] of content.entries()) {
+    if (!block.cachePoint) continue
+    const before = content[index - 1]
+    if (!before) return invalid('There is nothing available to cache.')
+    if (before.document && before.document.format !== 'pdf')
+      return returned(`${at}.content.${index}.type: Field required`)
+  }
+  return null
 }
 
 function countPoints(blocks: Any[]): number {
@@ -177,7 +196,8 @@ function callsFault(messages: Any[]): Fault | null {
   return null
 }
 
-function toolFault({ messages, toolConfig }: Any): Fault | null {
+function toolFault({ messages, toolConfig }: Any, model: string): Fault | null {
+  const isClaude = model.includes('anthropic')
   const hasToolBlocks = messages.some(({ content }: Any) =>
     content.some((block: Any) => block.toolUse || block.toolResult),
   )
@@ -200,6 +220,8 @@ function toolFault({ messages, toolConfig }: Any): Fault | null {
         'toolConfig.tools.1.member.toolSpec.description',
         'Member must have length greater than or equal to 1',
       )
+    const schemaFault = isClaude ? claudeSchemaFault([{ input_schema: toolSpec.inputSchema?.json }], null) : null
+    if (schemaFault) return returned(schemaFault)
     if (toolSpec.inputSchema?.json?.type !== 'object')
       return invalid(
         'The value at toolConfig.tools.0.toolSpec.inputSchema.json.type must be one of the following: object.',
@@ -220,6 +242,9 @@ function modelFault(body: Any, model: string): Fault | null {
   // aws-samples/sample-connector-for-bedrock#87
   if (isClaude && settings.temperature !== undefined && settings.topP !== undefined)
     return returned('`temperature` and `top_p` cannot both be specified for this model. Please use only one.')
+  const schema = outputConfig?.textFormat?.structure?.jsonSchema?.schema
+  const tooLarge = isClaude && schema ? claudeSchemaFault([], JSON.parse(schema)) : null
+  if (tooLarge) return returned(tooLarge)
   if (outputConfig?.textFormat && withoutSchemas.test(model))
     return returned('output_config.format: Extra inputs are not permitted')
   // vercel/ai, issue-17267-tool-choice-conflict.json

@@ -36,12 +36,22 @@ export function bedrockReply({ region = 'us-east-1', keys = [], tokens = [], now
     const { path } = request
     const beta = path.startsWith('/anthropic/') && unknownBeta(String(request.headers['anthropic-beta'] ?? ''))
     if (beta) return anthropicFailed(400, 'invalid_request_error', 'invalid beta flag')(request, response)
+    if (path.startsWith('/anthropic/') && hasImageUrl(request.body))
+      return anthropicFailed(400, 'invalid_request_error', onlyBase64)(request, response)
     if (path.startsWith('/anthropic/'))
       return anthropic({ ...request, path: path.slice(10), headers: asBearer }, response)
     if (path.startsWith('/openai/'))
       return openAiReply({ ...request, path: path.slice(7), headers: asBearer }, response)
     return runtimeReply(request, cache)(request, response)
   }
+}
+
+/** "Base64 image sources only", at Vertex AI as well: platform.claude.com/docs/en/build-with-claude/vision. */
+export const onlyBase64 =
+  "messages.0.content.0.image.source.type: Input tag 'url' found using 'type' does not match 'base64'"
+
+export function hasImageUrl(body: unknown): boolean {
+  return JSON.stringify(body ?? null).includes('"source":{"type":"url"')
 }
 
 /** As tried one by one in router-for-me/CLIProxyAPI#4750, and as AWS lists them (BerriAI/litellm#19877). */

@@ -1,160 +1,14 @@
-import { Emulator, json, type Reply } from './emulator.ts'
+import { type Any, firstOf, idsOf, isForced, type Rule, refused, unprocessable } from './chat-rule.ts'
+import { Emulator, json } from './emulator.ts'
 import { reply as answers } from './openai.ts'
-import { effortsOf, isReasoner } from './openai-responses.ts'
+import { openaiRules } from './openai-chat-rules.ts'
+import { moonshotSchemaFault, xaiSchemaFault } from './schema-rules.ts'
 
 /**
  * What providers of OpenAI's dialect refuse, in their words. Each rule has the public report, error text or SDK type in
  * which it was seen; none is taken from the gateway's own profiles.
  */
 export type ChatProvider = 'openai' | 'groq' | 'mistral' | 'deepseek' | 'xai' | 'moonshot' | 'alibaba' | 'lenient'
-
-// biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape
-type Any = any
-/** The answer to a request that breaks the rule; null or undefined if it does not. */
-type Rule = { source: string; refusal(body: Any): Reply | null | undefined | false }
-
-function refused(message: string, param: string | null = null, code: string | null = null): Reply {
-  return json(400, { error: { message, type: 'invalid_request_error', param, code } })
-}
-
-/** Mistral's and FastAPI's list of faults, https://github.com/editor-code-assistant/eca/issues/231 */
-function unprocessable(type: string, loc: (string | number)[], msg: string, input: unknown = null): Reply {
-  const detail = [{ type, loc: ['body', ...loc], msg, input }]
-  return json(422, { object: 'error', message: { detail }, type: 'invalid_request_error', param: null, code: null })
-}
-
-function firstOf<T, R>(values: readonly T[] | undefined | null, find: (value: T, index: number) => R): R | null {
-  for (const [index, value] of (values ?? []).entries()) {
-    const found = find(value, index)
-    if (found) return found
-  }
-  return null
-}
-
-const idsOf = ({ tool_calls: calls, tool_call_id: id }: Any): string[] => [
-  ...(calls ?? []).map((call: Any) => call.id),
-  ...(id === undefined ? [] : [id]),
-]
-const isForced = (choice: Any) => choice !== undefined && choice !== 'auto' && choice !== 'none'
-const maxOf = ({ max_completion_tokens: newer, max_tokens: older }: Any): number | undefined => newer ?? older
-const tooLong = (name: string, { length }: string, max: number): Reply =>
-  refused(
-    `Invalid '${name}': string too long. Expected a string with maximum length ${max}, but got a string with length ${length} instead.`,
-    name,
-    'string_above_max_length',
-  )
-
-/** The fields of OpenAI's chat completions: openai-node, resources/chat/completions/completions.ts */
-const openAiFields = new Set(
-  `model messages audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens
-   metadata modalities n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention
-   reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature
-   tool_choice tools top_logprobs top_p user verbosity web_search_options`.split(/\s+/),
-)
-
-const openai: Rule[] = [
-  {
-    source: 'error text "Unrecognized request argument supplied", as in BerriAI/litellm drop_params reports',
-    refusal: body =>
-      firstOf(
-        Object.keys(body),
-        name => !openAiFields.has(name) && refused(`Unrecognized request argument supplied: ${name}`),
-      ),
-  },
-  {
-    source: 'https://github.com/QwenLM/qwen-code/issues/2054',
-    refusal: ({ tools }) => tools?.length === 0 && refused("[] is too short - 'tools'", 'tools'),
-  },
-  {
-    source: 'https://github.com/theopenco/llmgateway/pull/3110, https://github.com/maximhq/bifrost/pull/1000',
-    refusal: body =>
-      firstOf(
-        ['user', 'prompt_cache_key', 'safety_identifier'],
-        name => body[name]?.length > 64 && tooLong(name, body[name], 64),
-      ),
-  },
-  {
-    source: 'https://github.com/BerriAI/litellm/issues/18160',
-    refusal: ({ messages }) =>
-      firstOf(messages, (message, index) =>
-        firstOf(idsOf(message), id => id.length > 64 && tooLong(`messages[${index}].tool_calls[0].id`, id, 64)),
-      ),
-  },
-  {
-    source: 'https://github.com/openai/openai-agents-python/issues/454',
-    refusal: ({ tools }) =>
-      firstOf<Any, Any>(tools, ({ function: fn }) => {
-        const parameters = fn?.parameters
-        const isBad = parameters && (parameters.type !== 'object' || parameters.properties === undefined)
-        return (
-          isBad &&
-          refused(
-            `Invalid schema for function '${fn.name}': In context=(), object schema missing properties.`,
-            'tools[0].function.parameters',
-            'invalid_function_parameters',
-          )
-        )
-      }),
-  },
-  {
-    source: 'openai-node: FunctionDefinition.name, "with a maximum length of 64"',
-    refusal: ({ tools }) =>
-      firstOf<Any, Any>(tools, ({ function: fn, custom }) => {
-        const { name } = fn ?? custom
-        return (
-          !/^[a-zA-Z0-9_-]{1,64}$/.test(name) &&
-          refused(
-            `Invalid 'tools[0].function.name': string does not match pattern.`,
-            'tools[0].function.name',
-            'invalid_value',
-          )
-        )
-      }),
-  },
-  {
-    source: 'https://github.com/project-arbr/arbr-control-plane/pull/46',
-    refusal: body => {
-      const max = body.model.startsWith('gpt-4o') ? 16_384 : body.model.startsWith('gpt-4.1') ? 32_768 : 128_000
-      return (
-        maxOf(body)! > max &&
-        refused(
-          `max_tokens is too large: ${maxOf(body)}. This model supports at most ${max} completion tokens, whereas you provided ${maxOf(body)}.`,
-          'max_tokens',
-          'invalid_value',
-        )
-      )
-    },
-  },
-  {
-    source: 'the error text of efforts: "Unsupported value: … does not support … with this model"',
-    refusal: ({ model, reasoning_effort: effort }) => {
-      if (effort === undefined) return null
-      if (!isReasoner(model))
-        return refused('Unrecognized request argument supplied: reasoning_effort', 'reasoning_effort')
-      return (
-        !effortsOf(model).includes(effort) &&
-        refused(
-          `Unsupported value: 'reasoning_effort' does not support '${effort}' with this model.`,
-          'reasoning_effort',
-          'unsupported_value',
-        )
-      )
-    },
-  },
-  {
-    source:
-      'openai-python issues on o-series: "Unsupported parameter: \'temperature\' is not supported with this model."',
-    refusal: ({ model, reasoning_effort: effort, temperature, top_p, stop }) =>
-      isReasoner(model) &&
-      effort !== 'none' &&
-      ((temperature ?? 1) !== 1 || (top_p ?? 1) !== 1 || stop !== undefined) &&
-      refused(
-        "Unsupported parameter: 'temperature' is not supported with this model.",
-        'temperature',
-        'unsupported_parameter',
-      ),
-  },
-]
 
 const groq: Rule[] = [
   {
@@ -368,6 +222,26 @@ const moonshot: Rule[] = [
       (thinking?.type !== 'disabled' || /k3|k2\.7-code/.test(model)) &&
       refused('tool_choice specified is incompatible with thinking enabled'),
   },
+  {
+    source: 'https://github.com/MoonshotAI/kimi-cli/issues/1773, https://github.com/MoonshotAI/kimi-cli/issues/2531',
+    refusal: ({ tools }) =>
+      firstOf<Any, Any>(
+        tools,
+        ({ function: { name } }) =>
+          !/^[a-zA-Z][a-zA-Z0-9_-]*$/.test(name) &&
+          refused(
+            'function name is invalid, must start with a letter and can contain letters, numbers, underscores, and dashes',
+          ),
+      ),
+  },
+  {
+    source: 'schema-rules.ts',
+    refusal: ({ tools }) =>
+      firstOf<Any, Any>(tools, ({ function: { parameters } }) => {
+        const fault = moonshotSchemaFault(parameters)
+        return fault && refused(fault)
+      }),
+  },
 ]
 
 const alibaba: Rule[] = [
@@ -385,6 +259,14 @@ const alibaba: Rule[] = [
 ]
 
 const xai: Rule[] = [
+  {
+    source: 'schema-rules.ts',
+    refusal: ({ tools }) =>
+      firstOf<Any, Any>(tools, ({ function: { parameters } }) => {
+        const fault = xaiSchemaFault(parameters)
+        return fault && json(400, { code: 'Client specified an invalid argument', error: fault })
+      }),
+  },
   {
     source: 'https://github.com/miaoxworld/NativeTavern/issues/83, https://github.com/lobehub/lobehub/pull/8379',
     refusal: body =>
@@ -420,7 +302,7 @@ const xai: Rule[] = [
 
 /** What each provider refuses in a chat request. */
 export const chatRules: Record<ChatProvider, readonly Rule[]> = {
-  ...{ openai, groq, mistral, deepseek, xai, moonshot, alibaba },
+  ...{ openai: openaiRules, groq, mistral, deepseek, xai, moonshot, alibaba },
   lenient: [],
 }
 

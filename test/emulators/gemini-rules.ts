@@ -64,8 +64,13 @@ function tierFault({ serviceTier }: Json): string | null {
   return `Invalid value at 'service_tier' (type.googleapis.com/google.ai.generativelanguage.v1beta.ServiceTier), "${serviceTier}"`
 }
 
+/** LibreChat-AI/agents#323 and #412, livekit/agents-js#2108; "and future releases": Zoo-Code-Org/Zoo-Code#1052. */
+const withoutPrefill = /^gemini-3\.(?:[6-9]-flash|5-flash-lite)/
+
 /** googleapis/python-genai#867; google-gemini/cookbook#1290. */
-function modelFault(model: string, { tools, generationConfig = {} }: Json): string | null {
+function modelFault(model: string, { contents, tools, generationConfig = {} }: Json): string | null {
+  if (withoutPrefill.test(model) && contents.at(-1)?.role === 'model')
+    return 'Requests ending with a model turn are not supported.'
   const { responseMimeType, presencePenalty, frequencyPenalty } = generationConfig
   if (/^gemini-2\.5/.test(model) && tools?.length && responseMimeType === 'application/json')
     return "Function calling with a response mime type: 'application/json' is unsupported"

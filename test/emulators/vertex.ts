@@ -1,4 +1,5 @@
 import { anthropicReply } from './anthropic.ts'
+import { hasImageUrl, onlyBase64 } from './bedrock.ts'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 import { countTokens, geminiError, geminiReply } from './gemini.ts'
 import { answerTo as mediaAnswerTo } from './gemini-media.ts'
@@ -170,6 +171,7 @@ function claude(request: Recorded, model: string, method: string, anthropic: Rep
       'FAILED_PRECONDITION',
       'Please use streamRawPredict for streams, and rawPredict for others.',
     )
+  if (hasImageUrl(message)) return claudeError(onlyBase64)
   const headers = { ...request.headers, 'x-api-key': 'emulated', 'anthropic-version': '2023-06-01' }
   const inner = { ...request, path: '/v1/messages', headers, body: { ...message, model: model.split('@')[0] } }
   return (_request, response) => anthropic(inner, response)

@@ -152,7 +152,7 @@ async function writeProviderInput(
       const asksForJson = features.jsonSchema || features.jsonObject
       if (asksForJson && (asksForRepair(call.body as object) || direct.request(call).structuredBy))
         throw cannot(`line ${number} asks for JSON that has to be checked`)
-      if (direct.remoteMedia?.(call.body).length) throw cannot(`line ${number} refers to files by URL`)
+      if (direct.remoteMedia?.(call.body, call.target).length) throw cannot(`line ${number} refers to files by URL`)
       holdNano += maxLineNano(services, batch, target, features)
       const part = Buffer.from(lead + adapter.entry(kind, `l${number}`, call))
       bytes += part.length

@@ -4,6 +4,7 @@ import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from
 import type { StructuredBy, Target } from '../contract.ts'
 import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
 import { JsonText } from './json-text.ts'
+import { GrammarBudget } from './schema-limits.ts'
 
 /**
  * JSON answers of models that have no format for them (docs/decisions/structured-output.md). By `tool`: the model has to call
@@ -17,8 +18,15 @@ type Schema = Record<string, unknown>
 /** How a target answers in the format of a request; null = it needs no help: it has the format, or none is asked for. */
 export function emulationOf(body: ChatRequest, target: Target): Exclude<StructuredBy, 'native'> | null {
   const { response_format: format } = body
-  if (!format || format.type === 'text' || takesFormat(target, format.type, body)) return null
+  if (!format || format.type === 'text') return null
+  if (takesFormat(target, format.type, body) && compiles(format, target)) return null
   return canForceTool(body, target) ? 'tool' : 'prompt'
+}
+
+/** Whether a target compiles the schema of a format. */
+function compiles(format: Format, target: Target): boolean {
+  const { grammar_limits: limits } = profileOf(target)
+  return !limits || format.type !== 'json_schema' || new GrammarBudget(limits).add(schemaOf(format), 'answer')
 }
 
 /** Whether a target has a format of answers itself, for a request with these tools. */

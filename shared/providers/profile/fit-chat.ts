@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { isObject } from '../../base/is-object.ts'
 import { type ChatProfile, type Effort, efforts } from '../../catalog/chat-profile.ts'
 import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatMessage, ChatRequest } from '../../kinds/chat.ts'
@@ -11,7 +10,9 @@ import { CallIds } from './call-ids.ts'
 import { emulationOf, JsonContentDecoder, withEmulatedFormat, withJsonContent } from './emulated-format.ts'
 import { fitSchema } from './fit-schema.ts'
 import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
-import { Fitting, noTools } from './fitting.ts'
+import { type ClientTool, Fitting, noTools } from './fitting.ts'
+import { mayHaveOtherKeys, sentArguments } from './property-keys.ts'
+import { withTrimmedEnd } from './trimmed-end.ts'
 
 /**
  * Fits a chat request to what its target accepts (`shared/catalog/chat-profile.ts`). What changes only the course of an
@@ -224,14 +225,18 @@ export function isRewritten(body: ChatRequest, target: Target): boolean {
   return renamesTools(body, target) || (body.response_format !== undefined && emulationOf(body, target) !== null)
 }
 
-/** Whether tools of a request are sent under other names. */
-function renamesTools({ tools }: ChatRequest, target: Target): boolean {
-  if (!tools?.length) return false
+/** Whether tools of a request are sent under other names, or with other names of their parameters. */
+function renamesTools(body: ChatRequest, target: Target): boolean {
+  const { tools, response_format: format } = body
   const profile = profileOf(target)
+  const schema = format?.type === 'json_schema' && format.json_schema.schema
+  if (schema && mayHaveOtherKeys(schema, profile) && emulationOf(body, target) === 'tool') return true
+  if (!tools?.length) return false
   return tools.some(tool => {
     if (tool.type === 'custom')
       return !profile.custom_tools || sentToolName(tool.custom.name, profile) !== tool.custom.name
-    return sentToolName(tool.function.name, profile) !== tool.function.name
+    const { name, parameters } = tool.function
+    return sentToolName(name, profile) !== name || mayHaveOtherKeys(parameters, profile)
   })
 }
 
@@ -295,6 +300,7 @@ function fitMessages(fitting: Fitting): void {
 class MessageFitter {
   readonly #profile: ChatProfile
   readonly #reasoningField: ChatProfile['reasoning_field']
+  readonly #tools: ReadonlyMap<string, ClientTool>
   /** Whether the model reasons, as far as the request says. */
   readonly #reasons: boolean
   #ids: CallIds | null = null
@@ -304,8 +310,9 @@ class MessageFitter {
   /** The members that were left out although the model would have read them. */
   dropped: Set<string> | null = null
 
-  constructor({ profile, target, body }: Fitting) {
+  constructor({ profile, target, body, tools }: Fitting) {
     this.#profile = profile
+    this.#tools = tools
     const isOff = body.reasoning_effort === 'none' || (body.thinking as { type?: string } | null)?.type === 'disabled'
     const canThink = canReason(target.deployment)
     this.#reasons = canThink && !isOff
@@ -336,7 +343,7 @@ class MessageFitter {
       this.dropped.add(`messages.${name}`)
     }
     const { role, content } = message
-    if (Array.isArray(content) && role !== 'user' && !this.#profile.list_content)
+    if (Array.isArray(content) && !this.#profile.list_content && content.every(isText))
       this.#change('content', textOf(content as Part[]))
     if (role === 'system' || role === 'developer') this.#fitSystem(message)
     else this.#hasTurns = true
@@ -395,9 +402,15 @@ class MessageFitter {
       return { id, type: 'function', function: { name, arguments: customArguments(call.custom.input) } }
     }
     const name = sentToolName(call.function.name, this.#profile)
-    if (id === call.id && name === call.function.name) return call
-    return { ...call, id, function: { ...call.function, name } }
+    const keys = this.#tools.get(name)?.keys
+    if (id === call.id && name === call.function.name && !keys) return call
+    const args = keys ? sentArguments(call.function.arguments, keys) : call.function.arguments
+    return { ...call, id, function: { ...call.function, name, arguments: args } }
   }
+}
+
+function isText({ type }: { type: string }): boolean {
+  return type === 'text' || type === 'refusal'
 }
 
 function textOf(parts: readonly Part[]): string {
@@ -420,28 +433,4 @@ function fitEnds(fitting: Fitting): void {
   if (last.tool_calls?.length) return
   const sent = prefill === 'prefix' ? { ...last, prefix: true } : prefill === 'trimmed' ? withTrimmedEnd(last) : last
   if (sent !== last) fitting.set({ messages: [...fitting.body.messages.slice(0, -1), sent as ChatMessage] })
-}
-
-/**
- * An answer to continue without the white space at its end: "final assistant content cannot end with trailing whitespace"
- * (https://github.com/langchain-ai/langchain/pull/35072). The same object if there is none, or nothing else.
- */
-export function withTrimmedEnd<M extends { content?: unknown }>(message: M): M {
-  const { content } = message
-  if (typeof content === 'string') {
-    const trimmed = content.trimEnd()
-    return trimmed === '' || trimmed === content ? message : { ...message, content: trimmed }
-  }
-  if (!Array.isArray(content)) return message
-  const parts: unknown[] = content.slice(0, content.findLastIndex(part => !isBlank(part)) + 1)
-  const last = parts.at(-1)
-  if (!isObject(last) || typeof last.text !== 'string') return message
-  const text = last.text.trimEnd()
-  if (text === last.text && parts.length === content.length) return message
-  return { ...message, content: [...parts.slice(0, -1), { ...last, text }] }
-}
-
-/** Whether a part is text of nothing but white space. */
-function isBlank(part: unknown): boolean {
-  return isObject(part) && typeof part.text === 'string' && part.text.trim() === ''
 }

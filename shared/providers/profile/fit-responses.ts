@@ -5,7 +5,7 @@ import type { ResponsesTool } from '../../kinds/responses-tools.ts'
 import type { Target } from '../contract.ts'
 import { CallIds } from './call-ids.ts'
 import { fitSettings } from './fit-chat.ts'
-import { fitSchema } from './fit-schema.ts'
+import { fitParametersSchema } from './fit-schema.ts'
 import { Fitting } from './fitting.ts'
 
 type Changes = Partial<Record<keyof ResponsesRequest, unknown>>
@@ -64,9 +64,12 @@ export function withFittedCallIds(input: readonly ResponsesItem[], target: Targe
   return sent ?? input
 }
 
-/** A function whose parameters OpenAI accepts; the same tool if they are. */
-export function withFittedParameters(tool: ResponsesTool, target: Target): ResponsesTool {
-  if (tool.type !== 'function' || profileOf(target).schema !== 'with_properties') return tool
-  const { schema } = fitSchema(tool.parameters ?? {}, 'with_properties')
-  return schema === tool.parameters ? tool : { ...tool, parameters: schema }
+/** A function with parameters that the target accepts, the same tool if they are; `losesMeaning`: a rule is told in a text. */
+export function withFittedParameters(
+  tool: ResponsesTool,
+  target: Target,
+): { tool: ResponsesTool; losesMeaning: boolean } {
+  if (tool.type !== 'function') return { tool, losesMeaning: false }
+  const { schema, losesMeaning } = fitParametersSchema(tool.parameters ?? {}, profileOf(target), tool.strict === true)
+  return { tool: schema === tool.parameters ? tool : { ...tool, parameters: schema }, losesMeaning }
 }

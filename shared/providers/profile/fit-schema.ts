@@ -1,21 +1,57 @@
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
+import { AlternativesMerger } from './merge-alternatives.ts'
+import {
+  anthropicNode,
+  type FitNode,
+  type FittedSchema,
+  geminiNode,
+  inDraft2020,
+  openAiNode,
+  type Schema,
+} from './schema-nodes.ts'
+import { typedNode } from './typed-node.ts'
 
-type Schema = Record<string, unknown>
-/** `losesMeaning`: a rule of the schema is not sent, or only as text of a description. */
-type FittedSchema = { schema: Schema; losesMeaning: boolean }
+type Dialect = ChatProfile['schema']
 
 /** Deeper schemas are sent as they are. */
 const maxDepth = 64
 
+const nodes: Record<Dialect, FitNode> = {
+  with_properties: openAiNode,
+  closed_objects: anthropicNode,
+  bare_references: geminiNode,
+  typed_nodes: typedNode,
+}
+
 /**
  * Fits a JSON Schema to the subset that a provider accepts; the same object if it does. What is left out is told in the
- * description, which the model reads.
+ * description, which the model reads. Null as dialect: any schema of the present draft.
  */
-export function fitSchema(schema: Schema, dialect: ChatProfile['schema']): FittedSchema {
-  if (dialect === 'with_properties') return { schema: withProperties(schema), losesMeaning: false }
-  const fitter = new SchemaFitter(dialect === 'closed_objects' ? anthropicNode : geminiNode)
+export function fitSchema(
+  schema: Schema,
+  dialect: Dialect | null,
+  merger: AlternativesMerger = new AlternativesMerger(schema),
+): FittedSchema {
+  const fitter = new SchemaFitter(dialect && nodes[dialect], merger)
   return { schema: fitter.fit(schema, 0) as Schema, losesMeaning: fitter.losesMeaning }
+}
+
+/** Fits the schema of a tool's parameters, of which some providers require more than of others. */
+export function fitParametersSchema(
+  schema: Schema,
+  { schema: dialect, root_combinators: takesCombinators }: Pick<ChatProfile, 'schema' | 'root_combinators'>,
+  strict: boolean,
+): FittedSchema {
+  const merger = new AlternativesMerger(schema)
+  const merged = takesCombinators ? { schema, losesMeaning: false } : merger.merge(schema)
+  // Anthropic compiles only the schemas of strict tools.
+  const fitted = fitSchema(merged.schema, dialect === 'closed_objects' && !strict ? null : dialect, merger)
+  const statesProperties = dialect === 'with_properties' || dialect === 'typed_nodes'
+  return {
+    schema: statesProperties ? withProperties(fitted.schema) : fitted.schema,
+    losesMeaning: merged.losesMeaning || fitted.losesMeaning,
+  }
 }
 
 /** "object schema missing properties": https://github.com/openai/openai-agents-python/issues/454 */
@@ -25,8 +61,6 @@ function withProperties(schema: Schema): Schema {
   return { ...schema, type: 'object', properties: {} }
 }
 
-type FitNode = (node: Schema, lose: () => void) => Schema
-
 /** The members of a schema that hold one schema, a list of schemas, or schemas by name. */
 const single = new Set(['items', 'additionalProperties', 'not', 'if', 'then', 'else', 'contains', 'propertyNames'])
 const lists = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems'])
@@ -34,17 +68,18 @@ const named = new Set(['properties', '$defs', 'definitions', 'patternProperties'
 
 class SchemaFitter {
   losesMeaning = false
-  readonly #fitNode: FitNode
+  readonly #fitNode: FitNode | null
+  readonly #merger: AlternativesMerger
 
-  constructor(fitNode: FitNode) {
+  constructor(fitNode: FitNode | null, merger: AlternativesMerger) {
     this.#fitNode = fitNode
+    this.#merger = merger
   }
 
   fit(node: unknown, depth: number): unknown {
     if (!isObject(node) || depth > maxDepth) return node
-    let fitted: Schema = this.#fitNode(node, () => {
-      this.losesMeaning = true
-    })
+    let fitted = inDraft2020(node)
+    if (this.#fitNode) fitted = this.#fitNode(fitted, this.#lose, this.#merger)
     for (const name of Object.keys(fitted)) {
       const value = fitted[name]
       const inner = this.#fitMember(name, value, depth + 1)
@@ -53,6 +88,10 @@ class SchemaFitter {
       fitted[name] = inner
     }
     return fitted
+  }
+
+  #lose = (): void => {
+    this.losesMeaning = true
   }
 
   #fitMember(name: string, value: unknown, depth: number): unknown {
@@ -65,79 +104,4 @@ class SchemaFitter {
     const fitted = Object.entries(value).map(([key, one]) => [key, this.fit(one, depth)] as const)
     return fitted.every(([key, one]) => one === value[key]) ? value : Object.fromEntries(fitted)
   }
-}
-
-/**
- * Google refuses a reference beside other members: "can only contain properties starting with '$' when $ref is present",
- * https://github.com/google-gemini/gemini-cli/issues/4758
- */
-const geminiNode: FitNode = (node, lose) => {
-  if (typeof node.$ref !== 'string') return node
-  const foreign = Object.keys(node).filter(name => !name.startsWith('$'))
-  if (foreign.length === 0) return node
-  if (foreign.some(name => name !== 'description' && name !== 'title')) lose()
-  return Object.fromEntries(Object.entries(node).filter(([name]) => name.startsWith('$')))
-}
-
-/** Members beside a `$ref` that add no rule. */
-const beside$ref = new Set(['$ref', '$defs', 'definitions', '$schema', 'description', 'title'])
-const formats = new Set('date-time time date duration email hostname uri ipv4 ipv6 uuid'.split(' '))
-/** The keywords that Anthropic's structured outputs refuse, as the transformation of its SDKs knows them. */
-const refusedKeywords = new Set(
-  [
-    'minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern maxItems uniqueItems',
-    'minContains maxContains contains minProperties maxProperties patternProperties propertyNames prefixItems',
-    'not if then else dependentSchemas dependentRequired unevaluatedProperties',
-  ]
-    .join(' ')
-    .split(' '),
-)
-
-/**
- * https://platform.claude.com/docs/en/build-with-claude/structured-outputs (How SDK transformation works): objects permit
- * no other properties, rules that the grammar lacks go to the description.
- */
-const anthropicNode: FitNode = (node, lose) => {
-  if (typeof node.$ref === 'string') {
-    const { $ref, $defs, definitions } = node
-    if (Object.keys(node).length === 1) return node
-    if (Object.keys(node).some(name => !beside$ref.has(name))) lose()
-    return { $ref, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) }
-  }
-  const told: string[] = []
-  const kept: Schema = {}
-  let isSame = true
-  for (const [name, value] of Object.entries(node)) {
-    if (name === '$schema') isSame = false
-    else if (!isRefused(name, value)) kept[name] = value
-    else told.push(`${name}: ${JSON.stringify(value)}`)
-  }
-  if (Array.isArray(kept.oneOf) && kept.anyOf === undefined) {
-    const { oneOf, ...others } = kept
-    return anthropicNode({ ...others, anyOf: oneOf, ...(told.length > 0 && tell(others, told, lose)) }, lose)
-  }
-  if (told.length > 0) Object.assign(kept, tell(kept, told, lose))
-  if (isObjectNode(node) && kept.additionalProperties !== false) {
-    // A map has no counterpart: the model may then give no other properties than the listed ones.
-    if (kept.additionalProperties !== undefined && kept.additionalProperties !== true) lose()
-    kept.additionalProperties = false
-    isSame = false
-  }
-  return isSame && told.length === 0 ? node : kept
-}
-
-function isRefused(name: string, value: unknown): boolean {
-  if (name === 'format') return typeof value === 'string' && !formats.has(value)
-  if (name === 'minItems') return value !== 0 && value !== 1
-  return refusedKeywords.has(name)
-}
-
-function isObjectNode({ type, properties }: Schema): boolean {
-  return type === 'object' || (Array.isArray(type) && type.includes('object')) || isObject(properties)
-}
-
-function tell({ description }: Schema, told: readonly string[], lose: () => void): { description: string } {
-  lose()
-  const rules = `{${told.join(', ')}}`
-  return { description: typeof description === 'string' && description !== '' ? `${description}\n\n${rules}` : rules }
 }

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { GatewayError } from '../../base/errors.ts'
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
@@ -6,30 +5,35 @@ import { canReason } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
 import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
 import { customInput, functionOfCustom } from '../toolkit/custom-tools.ts'
+import { digestedName, type NameForm } from './digested-name.ts'
 import { asksForThinking, turnsThinkingOff } from './emulated-format.ts'
-import { fitSchema } from './fit-schema.ts'
+import { fitParametersSchema } from './fit-schema.ts'
 import type { ClientTool, Fitting } from './fitting.ts'
+import { clientArguments, type PropertyKeys, withSentKeys } from './property-keys.ts'
+import { GrammarBudget } from './schema-limits.ts'
 
 type Tool = NonNullable<ChatRequest['tools']>[number]
 type FunctionTool = Extract<Tool, { type: 'function' }>
 type CustomTool = Extract<Tool, { type: 'custom' }>
 type Choice = ChatRequest['tool_choice']
 
-const nameForms: Record<ChatProfile['tool_name'], { pattern: RegExp; other: RegExp; maxCharacters: number }> = {
-  word_64: { pattern: /^[a-zA-Z0-9_-]{1,64}$/, other: /[^a-zA-Z0-9_-]/g, maxCharacters: 64 },
-  word_128: { pattern: /^[a-zA-Z0-9_-]{1,128}$/, other: /[^a-zA-Z0-9_-]/g, maxCharacters: 128 },
-  dotted_64: { pattern: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, other: /[^a-zA-Z0-9_.:-]/g, maxCharacters: 64 },
+const word = { other: /[^a-zA-Z0-9_-]/g, prefix: '_' }
+const nameForms: Record<ChatProfile['tool_name'], NameForm> = {
+  word_64: { ...word, pattern: /^[a-zA-Z0-9_-]{1,64}$/, maxCharacters: 64 },
+  word_128: { ...word, pattern: /^[a-zA-Z0-9_-]{1,128}$/, maxCharacters: 128 },
+  dotted_64: {
+    pattern: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/,
+    other: /[^a-zA-Z0-9_.:-]/g,
+    maxCharacters: 64,
+    prefix: '_',
+  },
+  // "function name is invalid, must start with a letter" (MoonshotAI/kimi-cli#1773, #2531)
+  lettered_64: { ...word, pattern: /^[a-zA-Z][a-zA-Z0-9_-]{0,63}$/, maxCharacters: 64, prefix: 't_' },
 }
-const digestCharacters = 8
 
 /** The name under which a tool is sent: the same wherever it occurs in a conversation. */
 export function sentToolName(name: string, { tool_name: form }: ChatProfile): string {
-  const { pattern, other, maxCharacters } = nameForms[form]
-  if (pattern.test(name)) return name
-  // With a digest, so that two names stay two.
-  const digest = createHash('sha256').update(name).digest('hex').slice(0, digestCharacters)
-  const start = name.replace(other, '_').slice(0, maxCharacters - digestCharacters - 1)
-  return /^[a-zA-Z_]/.test(start) ? `${start}_${digest}` : `_${start.slice(1)}_${digest}`
+  return digestedName(name, nameForms[form])
 }
 
 /** Fits the tools of a request that has some, their choice and the settings that need tools. */
@@ -39,7 +43,8 @@ export function fitTools(fitting: Fitting): void {
   const { max_tools: maxTools } = fitting.profile
   if (maxTools !== undefined && tools.length > maxTools)
     throw fitting.refusal('tools', `This model takes at most ${maxTools} tools.`)
-  const sent = tools.map((tool, index) => fitTool(fitting, tool, index))
+  const budget = grammarBudgetOf(fitting)
+  const sent = tools.map((tool, index) => fitTool(fitting, tool, index, budget))
   if (sent.some((tool, index) => tool !== tools[index])) fitting.set({ tools: sent })
   fitChoice(fitting)
 }
@@ -78,16 +83,24 @@ function nameOf(tool: Tool): string {
   return tool.type === 'function' ? tool.function.name : tool.custom.name
 }
 
-function fitTool(fitting: Fitting, tool: Tool, index: number): Tool {
+/** What the answer's schema leaves of what may be compiled; null: there is no limit. */
+function grammarBudgetOf({ profile, body: { response_format: format } }: Fitting): GrammarBudget | null {
+  const budget = profile.grammar_limits ? new GrammarBudget(profile.grammar_limits) : null
+  if (format?.type === 'json_schema') budget?.add(format.json_schema.schema, 'answer')
+  return budget
+}
+
+function fitTool(fitting: Fitting, tool: Tool, index: number, budget: GrammarBudget | null): Tool {
   const name = sentToolName(nameOf(tool), fitting.profile)
   const isCustom = tool.type === 'custom' && !fitting.profile.custom_tools
-  if (name !== nameOf(tool) || isCustom) fitting.rename(name, { name: nameOf(tool), type: tool.type })
   if (tool.type === 'custom') {
+    if (name !== tool.custom.name || isCustom) fitting.rename(name, { name: tool.custom.name, type: 'custom' })
     if (isCustom) return functionOf(tool, name)
     return name === tool.custom.name ? tool : { ...tool, custom: { ...tool.custom, name } }
   }
-  const given = fitStrict(fitting, tool.function, index)
-  const parameters = fitParameters(fitting, given, index)
+  const given = fitStrict(fitting, tool.function, index, budget)
+  const { parameters, keys } = fitParameters(fitting, given, index)
+  if (name !== given.name || keys) fitting.rename(name, { name: given.name, type: 'function', ...(keys && { keys }) })
   if (given === tool.function && name === given.name && parameters === given.parameters) return tool
   return { ...tool, function: { ...given, name, ...(parameters !== undefined && { parameters }) } }
 }
@@ -98,19 +111,35 @@ function functionOf({ type: _type, custom, ...others }: CustomTool, name: string
 }
 
 /** Bedrock answers "tools.0.custom.strict: Extra inputs are not permitted" (https://github.com/maximhq/bifrost/issues/5592). */
-function fitStrict(fitting: Fitting, given: FunctionTool['function'], index: number): FunctionTool['function'] {
-  if (fitting.profile.strict_tools || given.strict == null) return given
+function fitStrict(
+  fitting: Fitting,
+  given: FunctionTool['function'],
+  index: number,
+  budget: GrammarBudget | null,
+): FunctionTool['function'] {
+  if (given.strict == null) return given
+  if (fitting.profile.strict_tools && (!given.strict || !budget || budget.add(given.parameters, 'tool'))) return given
   if (given.strict) fitting.dropped.push(`tools.${index}.function.strict`)
   return { ...given, strict: undefined }
 }
 
-function fitParameters(fitting: Fitting, { parameters, strict }: FunctionTool['function'], index: number) {
-  const { schema } = fitting.profile
-  // Anthropic checks only the schemas of strict tools, there also that of none.
-  if (schema === 'closed_objects' ? !strict : parameters === undefined) return parameters
-  const fitted = fitSchema(parameters ?? { type: 'object', properties: {} }, schema)
-  if (fitted.losesMeaning) fitting.adjusted.push(`tools.${index}.function.parameters`)
-  return fitted.schema
+type SentParameters = { parameters: FunctionTool['function']['parameters']; keys: PropertyKeys | null }
+
+function fitParameters(
+  { profile, adjusted, structuredBy, body }: Fitting,
+  { parameters, strict }: FunctionTool['function'],
+  index: number,
+): SentParameters {
+  // Anthropic requires a schema of strict tools.
+  const given =
+    parameters ?? (strict && profile.schema === 'closed_objects' ? { type: 'object', properties: {} } : null)
+  if (!given) return { parameters, keys: null }
+  const fitted = fitParametersSchema(given, profile, strict === true)
+  // The tool whose arguments are the answer follows those of the client.
+  const isAnswer = structuredBy === 'tool' && index === body.tools!.length - 1
+  if (fitted.losesMeaning) adjusted.push(isAnswer ? 'response_format' : `tools.${index}.function.parameters`)
+  const { schema, keys } = withSentKeys(fitted.schema, profile)
+  return { parameters: schema, keys }
 }
 
 function fitChoice(fitting: Fitting): void {
@@ -191,14 +220,18 @@ export function withClientTools(answer: ChatCompletion, tools: Tools): ChatCompl
 function clientCall(call: ToolCall, tools: Tools): ToolCall {
   const tool = tools.get(call.function?.name)
   if (!tool) return call
-  if (tool.type === 'function') return { ...call, function: { ...call.function, name: tool.name } }
+  if (tool.type === 'function') return { ...call, function: clientFunction(call.function, tool) }
   const { function: called, ...others } = call
   const custom = { name: tool.name, input: customInput(called.arguments) }
   return { ...others, type: 'custom', custom } as unknown as ToolCall
 }
 
-/** A call of a custom tool in a stream, whose arguments are collected: its text is known once they are complete. */
-type OpenCall = { choice: number; index: number; name: string; id: string | undefined; text: string }
+function clientFunction(called: ToolCall['function'], { name, keys }: ClientTool): ToolCall['function'] {
+  return { ...called, name, ...(keys && { arguments: clientArguments(called.arguments, keys) }) }
+}
+
+/** A call in a stream whose arguments are collected, as they can be read only once they are complete. */
+type OpenCall = { choice: number; index: number; tool: ClientTool; id: string | undefined; text: string }
 
 /** Restores the client's tools in a stream. */
 export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
@@ -267,9 +300,9 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
     if (!call) return []
     const tool = call.function?.name ? this.#tools.get(call.function.name) : undefined
     if (!tool) return [call]
-    if (tool.type === 'function') return [{ ...call, function: { ...call.function, name: tool.name } }]
+    if (tool.type === 'function' && !tool.keys) return [{ ...call, function: { ...call.function, name: tool.name } }]
     const { index, id, function: called } = call
-    this.#open.set(key, { choice, index, name: tool.name, id, text: called.arguments ?? '' })
+    this.#open.set(key, { choice, index, tool, id, text: called.arguments ?? '' })
     return []
   }
 
@@ -294,11 +327,17 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
       this.#begun.delete(key)
       ended.push(call)
     }
-    for (const [key, { choice: ofChoice, index, name, id, text }] of this.#open) {
+    for (const [key, { choice: ofChoice, index, tool, id, text }] of this.#open) {
       if (ofChoice !== choice) continue
       this.#open.delete(key)
-      const custom = { name, input: customInput(text) }
-      ended.push({ index, ...(id !== undefined && { id }), type: 'custom', custom } as unknown as DeltaCall)
+      const head = { index, ...(id !== undefined && { id }) }
+      if (tool.type === 'function') {
+        const called = clientFunction({ name: tool.name, arguments: text }, tool)
+        ended.push({ ...head, type: 'function', function: called })
+        continue
+      }
+      const custom = { name: tool.name, input: customInput(text) }
+      ended.push({ ...head, type: 'custom', custom } as unknown as DeltaCall)
     }
     return ended
   }

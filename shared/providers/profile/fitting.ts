@@ -4,9 +4,13 @@ import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
 import { withSystemLine } from './emulated-format.ts'
+import type { PropertyKeys } from './property-keys.ts'
 
-/** How the client named a tool that is sent under another name, or as a function although it is a custom tool. */
-export type ClientTool = { name: string; type: 'function' | 'custom' }
+/**
+ * How the client named a tool that is sent under another name, or as a function although it is a custom tool; `keys`: of its
+ * parameters, where others are sent.
+ */
+export type ClientTool = { name: string; type: 'function' | 'custom'; keys?: PropertyKeys }
 
 /** Of almost every request. */
 export const noTools: ReadonlyMap<string, ClientTool> = new Map()

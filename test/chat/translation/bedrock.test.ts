@@ -210,6 +210,40 @@ test.serial('reasoning state goes back to Converse as it came, and nowhere else'
   })
 })
 
+test.serial('200 with cache marks at documents that are no PDF: what precedes them is cached', async t => {
+  const account = await createAccount(gateway.services)
+  const only = { provider: { only: ['bedrock/us-east-1'], ignore: ['bedrock/us-east-1/anthropic'] } }
+  const mark = { cache_control: { type: 'ephemeral' } }
+  const file = (type: string, more = {}) => ({
+    type: 'file',
+    file: { filename: 'a', file_data: `data:${type};base64,YTtiCg==` },
+    ...more,
+  })
+  const text = { type: 'text', text: 'See.' }
+  const sent = async (content: object[]) => {
+    const body = { model: 'claude-sonnet-4-6', messages: [{ role: 'user', content }], ...only }
+    const { status, headers, text } = await post('/v1/chat/completions', account.live, body)
+    t.is(status, 200, text)
+    const [{ content: blocks }] = virginia.requests.at(-1)!.body.messages
+    return { names: blocks.map((block: object) => Object.keys(block)[0]), dropped: headers.get('x-gateway-dropped') }
+  }
+  const after = await sent([text, file('text/csv'), file('text/csv', mark)])
+  t.deepEqual(after, { names: ['text', 'cachePoint', 'document', 'document'], dropped: null })
+  const first = await sent([file('text/csv', mark), text])
+  t.deepEqual(first, { names: ['document', 'text'], dropped: 'cache_control' })
+})
+
+test.serial('200 by a schema from Claude Haiku 4.5, whose Converse knows no format', async t => {
+  const account = await createAccount(gateway.services)
+  const only = { provider: { only: ['bedrock/us-east-1'], ignore: ['bedrock/us-east-1/anthropic'] } }
+  const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
+  const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } }
+  const body = { ...saying('claude-haiku-4-5', 'Oslo'), ...only, response_format, reasoning_effort: 'none' }
+  const { status, headers, text } = await post('/v1/chat/completions', account.live, body)
+  t.is(status, 200, text)
+  t.regex(headers.get('x-gateway-structured-output')!, /^tool/)
+})
+
 test.serial('cached and written tokens are billed at their prices', async t => {
   const account = await createAccount(gateway.services)
   const only = { provider: { only: ['bedrock/us-east-1'], ignore: ['bedrock/us-east-1/anthropic'] } }

@@ -374,5 +374,6 @@ test('fields that the provider does not get, and fields of its refusals, have th
     { type: 'input_image', image_url: 'https://x.test/a.png' },
   ]
   const { remoteMedia } = adapterOf(() => request)
-  t.deepEqual(remoteMedia!(requestOf({ input: [called('a'), output('a', files)] })), ['https://x.test/a.pdf'])
+  const body = requestOf({ input: [called('a'), output('a', files)] })
+  t.deepEqual(remoteMedia!(body, sol), ['https://x.test/a.pdf'])
 })

@@ -166,7 +166,8 @@ test('sent media: audio, pdf and fetched images as bytes', t => {
       ...picture('data:image/png;base64,AAAA').messages,
     ],
   }
-  t.deepEqual(chat.remoteMedia!(call(twice).body), [url])
+  const { body, target } = call(twice)
+  t.deepEqual(chat.remoteMedia!(body, target), [url])
   const media = new Map([[url, { contentType: 'image/webp; x=y', bytes: Buffer.from([1, 2, 3]) }]])
   t.deepEqual(parts(twice, media), [{ inlineData: { mimeType: 'image/webp', data: 'AQID' } }])
   const html = new Map([[url, { contentType: 'text/html', bytes: Buffer.from('x') }]])

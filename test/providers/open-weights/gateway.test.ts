@@ -31,7 +31,11 @@ const refusals: Record<string, Refusal> = {
     return null
   },
   alibaba: () => null,
-  sambanova: () => null,
+  // Beside an image a list is taken: BerriAI/litellm#37816.
+  sambanova: ({ messages }) =>
+    (messages as Json[]).some(({ content }) => Array.isArray(content) && content.every(part => part.type === 'text'))
+      ? "Invalid 'content' type. Expected one of: ['str'], got list."
+      : null,
   deepinfra: () => null,
   nebius: () => null,
   novita: () => null,
@@ -105,6 +109,9 @@ const hard: Record<string, object> = {
       type: 'json_schema',
       json_schema: { name: 'city', strict: true, schema: weather.function.parameters },
     },
+  },
+  'lists of texts': {
+    messages: ['system', 'user'].map(role => ({ role, content: [{ type: 'text', text: 'Hello' }] })),
   },
   'fields of other vendors': { enable_thinking: true, thinking: { type: 'enabled' }, top_k: 20 },
 }

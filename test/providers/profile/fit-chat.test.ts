@@ -39,6 +39,13 @@ const sentIds = ({ body }: Fitting) =>
     return message.role === 'assistant' ? (message.tool_calls ?? []).map(({ id }) => id) : []
   })
 
+test('400 for an answer to continue at the Gemini models that refuse one', t => {
+  const messages = [user, { role: 'assistant', content: 'Once' }]
+  for (const name of ['3.5-flash-lite', '3.6-flash', '3.7-flash', '3.8-flash'])
+    t.is(t.throws<GatewayError>(() => fitted(`gemini-${name}@gemini`, { messages })).code, 'unsupported_capability')
+  t.is(fitted('gemini-3.5-flash@gemini', { messages }).body.messages.length, 2)
+})
+
 test('sent: developer messages as the system’s, but to OpenAI', t => {
   const messages = [{ role: 'developer', content: 'S' }, user]
   const roles = (target: string) => fitted(target, { messages }).body.messages.map(({ role }) => role)

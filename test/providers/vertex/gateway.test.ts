@@ -89,6 +89,20 @@ test.serial(
   },
 )
 
+test.serial('400 before it is sent for an answer to continue where Gemini refuses one', async t => {
+  const { live } = await gateway.account()
+  const messages = [
+    { role: 'user', content: 'Tell a story.' },
+    { role: 'assistant', content: 'Once' },
+  ]
+  const refused = await ask(live, { model: 'gemini-3.6-flash', messages })
+  t.is(refused.status, 400, refused.text)
+  t.like(JSON.parse(refused.text).error, { code: 'unsupported_capability', param: 'messages' })
+  t.is(vertex.requests.length, 0)
+  const continued = await ask(live, { model: 'gemini-3.5-flash', messages })
+  t.is(continued.status, 200, continued.text)
+})
+
 test.serial('200 as a stream of Gemini', async t => {
   const account = await gateway.account()
   const { status, text } = await ask(account.live, saying('gemini-2.5-flash', 'Hello', { stream: true }))

@@ -71,6 +71,17 @@ const looseSchema = {
   required: ['rating', 'title', 'home'],
   $defs: { Place: { type: 'object', properties: { town: { type: 'string' } }, required: ['town'] } },
 }
+/** As tools of MCP servers have it: alternatives at the root, tuples, arrays of anything, keys of queries. */
+const oldSchema = {
+  type: 'object',
+  properties: {
+    'filter[city]': { description: 'Any.' },
+    window: { type: 'array', items: [{ type: 'number' }, { type: 'number' }] },
+    tags: { type: 'array' },
+    level: { type: 'integer', minimum: 0, exclusiveMinimum: true },
+  },
+  anyOf: [{ required: ['filter[city]'] }, { required: ['tags'] }],
+}
 /** Longer than most providers take. */
 const longName = `mcp__weather_service__${'look_up_'.repeat(8)}now`
 
@@ -295,6 +306,10 @@ export const features: Record<string, Feature> = {
   'a strict tool by a loose schema': {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, toolsOf(dialect, 'rate', looseSchema, true)),
+  },
+  'a tool as MCP servers have it': {
+    body: (dialect, target) =>
+      isNativeClaude(dialect, target) ? null : asking(dialect, target, toolsOf(dialect, 'find', oldSchema)),
   },
   'a schema': {
     body: (dialect, target) =>

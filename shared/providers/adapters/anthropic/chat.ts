@@ -1,3 +1,4 @@
+import { profileOf } from '../../../catalog/traits.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
 import type { DirectAdapter } from '../../contract.ts'
 import { imageUrls } from '../../toolkit/image-urls.ts'
@@ -19,8 +20,8 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
     const request = { method: 'POST' as const, path: '/v1/messages', headers, body: JSON.stringify(body) }
     return withDropped(cacheMarked ? { ...request, cacheMarked } : request, dropped)
   },
-  // It fetches documents and images itself, but by https only.
-  remoteMedia: body => imageUrls(body).filter(url => /^http:/i.test(url)),
+  // It fetches images itself, but by https only.
+  remoteMedia: (body, target) => imageUrls(body).filter(url => !profileOf(target).image_urls || /^http:/i.test(url)),
   answer: (json, { body }) => completionFrom(json, asksFor1hCache(body)),
   stream: ({ body }) => new MessageDecoder(asksFor1hCache(body)),
 })

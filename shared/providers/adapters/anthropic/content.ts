@@ -98,8 +98,8 @@ function textSource(uri: string): TextSource | null {
 }
 
 function sourceOf(url: string, mediaTypes: string[], param: string, media: Call<'chat'>['media']): Source {
-  if (/^https:\/\//i.test(url)) return { type: 'url', url }
   const fetched = media.get(url)
+  if (!fetched && /^https:\/\//i.test(url)) return { type: 'url', url }
   const file = readDataUri(fetched ? `data:${fetched.contentType};base64,${fetched.bytes.toString('base64')}` : url)
   if (!file) throw invalid(param, 'must be an https URL or a base64 data URI')
   const { mediaType, data } = file

@@ -14,9 +14,10 @@ import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import { maxWebSearches } from '../../../kinds/web-search.ts'
 import type { Call, Target } from '../../contract.ts'
 import { CallIds } from '../../profile/call-ids.ts'
-import { withTrimmedEnd } from '../../profile/fit-chat.ts'
+import { withTrimmedEnd } from '../../profile/trimmed-end.ts'
 import { maxCacheTtl, unsentMembers } from '../../toolkit/request-fields.ts'
 import { withMarkAtEnd } from './content.ts'
+import { withFetchedImages } from './fetched-images.ts'
 import { continuesWithoutThinking, cutOwnThinking, type OwnThinking, withoutOwnThinking } from './own-thinking.ts'
 
 /** The API refuses smaller thinking budgets. */
@@ -30,7 +31,7 @@ const minBudgetTokens = 1024
  * thinking is disabled, and the edit of `context_management` that requires thinking is removed.
  */
 export function editedBody(
-  { body, raw, target, maxTokens, passesUnknown }: Call<'messages'>,
+  { body, raw, target, maxTokens, media, passesUnknown }: Call<'messages'>,
   ownThinking: OwnThinking,
   closed: readonly string[] = [],
 ): { body: Buffer | string; dropped: string[] } {
@@ -47,7 +48,7 @@ export function editedBody(
   if (maxTokens !== null && maxTokens < body.max_tokens) Object.assign(changes, limitsOf(body, maxTokens))
   if (body.thinking?.type === 'enabled' && continuesWithoutThinking(body, ownThinking))
     Object.assign(changes, disabledThinking(body))
-  const fitted = withFittedEnd(withFittedBlocks(body.messages, target), target)
+  const fitted = withFetchedImages(withFittedEnd(withFittedBlocks(body.messages, target), target), media)
   if (fitted !== body.messages || ownThinking.size > 0) changes.messages = withoutOwnThinking(fitted, ownThinking)
   if (body.cache_control && profileOf(target).cache_marks !== 'top_level') {
     const sent = (changes.messages ?? body.messages) as readonly MessagesMessage[]

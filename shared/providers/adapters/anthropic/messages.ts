@@ -1,3 +1,4 @@
+import { profileOf } from '../../../catalog/traits.ts'
 import { knownBetas } from '../../../kinds/anthropic-headers.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
 import type { Message } from '../../../kinds/messages.ts'
@@ -6,6 +7,7 @@ import { invalidResponse, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { withDropped } from '../../toolkit/request-fields.ts'
 import { Counters } from './answer.ts'
 import { version } from './chat.ts'
+import { imageUrlsIn } from './fetched-images.ts'
 import { editedBody, refuseMembers, refuseUnpriced } from './messages-request.ts'
 import { MessageEventReader } from './messages-stream.ts'
 import { findOwnThinking } from './own-thinking.ts'
@@ -26,6 +28,7 @@ export const messages: DirectAdapter<'messages'> = {
     for (const block of message.content) textIn(objectIn(block, 'content block').type, 'content block type')
     return json as Message
   },
+  remoteMedia: ({ messages }, target) => (profileOf(target).image_urls ? [] : imageUrlsIn(messages)),
   stream: ({ body }) => new MessageEventReader(asksFor1hCache(body)),
   usage(json, { body }) {
     const counters = new Counters(asksFor1hCache(body))

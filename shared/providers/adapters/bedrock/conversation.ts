@@ -244,6 +244,25 @@ function reminder({ text }: Text): Text {
   return { text: systemReminder(text) }
 }
 
+/**
+ * The blocks with cache points where the API reads them: not after a document that is no PDF, for which it answers "type: Field
+ * required" (strands-agents/harness-sdk#1966), and not first, where there is "nothing available to cache" (#3677). A point
+ * before such documents caches what precedes them.
+ */
+export function withPlacedPoints(blocks: readonly Block[]): Block[] {
+  const placed: Block[] = []
+  for (const block of blocks) {
+    let at = placed.length
+    if (isCachePoint(block)) while (at > 0 && isOtherDocument(placed[at - 1]!)) at--
+    if (!isCachePoint(block) || (at > 0 && !isCachePoint(placed[at - 1]))) placed.splice(at, 0, block)
+  }
+  return placed
+}
+
+function isOtherDocument(block: Block): boolean {
+  return 'document' in block && block.document.format !== 'pdf'
+}
+
 function isCachePoint(block: unknown): boolean {
   return typeof block === 'object' && block !== null && 'cachePoint' in block
 }

@@ -5,7 +5,7 @@ import type { Call } from '../../contract.ts'
 import { type ClaudeThinking, claudeEffort, claudeThinking } from '../../toolkit/claude-thinking.ts'
 import { cleanChat, maxCacheTtl, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
-import { type Block, type CachePoint, cachePoint, conversation, type Turn } from './conversation.ts'
+import { type Block, type CachePoint, cachePoint, conversation, type Turn, withPlacedPoints } from './conversation.ts'
 
 /** Default output ceiling: without one, models end at a much lower limit of their own. */
 const defaultMaxTokens = 16_384
@@ -44,9 +44,11 @@ export function converseRequest(call: Call<'chat'>): ConverseCall {
   const { body, dropped } = cleanChat(marked ?? call.body, takesMarks ? maxCacheTtl(call.target.deployment) : 'none')
   const writer = new ConverseWriter({ ...call, body }, takesMarks)
   const converse = writer.write()
+  // Marks of the gateway's own are no loss to the caller.
+  const lost = marked ? writer.dropped.filter(name => name !== 'cache_control') : writer.dropped
   return {
     body: converse,
-    dropped: [...dropped, ...writer.dropped, ...noticeableFieldsExcept(body, writer.supported)],
+    dropped: [...dropped, ...lost, ...noticeableFieldsExcept(body, writer.supported)],
     cacheMarked: marked !== null,
   }
 }
@@ -93,7 +95,8 @@ class ConverseWriter {
     const choice = toolConfig && this.#toolChoice()
     const isForced = choice !== undefined && !('auto' in choice)
     const thinking = this.#isClaude ? claudeThinking(this.#call, this.#maxTokens, isForced) : undefined
-    if (removeFirstPoints(toolConfig?.tools ?? [], system, turns)) this.dropped.push('cache_control')
+    const isLost = placePoints(turns)
+    if (removeFirstPoints(toolConfig?.tools ?? [], system, turns) || isLost) this.dropped.push('cache_control')
     return {
       ...(system.length > 0 && { system }),
       messages: turns,
@@ -227,6 +230,17 @@ function outputConfig(format: ChatRequest['response_format']): object | undefine
 
 function nonEmpty(fields: object): object | undefined {
   return Object.keys(fields).length > 0 ? fields : undefined
+}
+
+/** Puts the cache points of each turn where they are read. Returns whether one had no such place. */
+function placePoints(turns: readonly Turn[]): boolean {
+  let isLost = false
+  for (const turn of turns) {
+    const placed = withPlacedPoints(turn.content)
+    isLost ||= placed.length < turn.content.length
+    turn.content = placed
+  }
+  return isLost
 }
 
 /**

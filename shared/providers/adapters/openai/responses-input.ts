@@ -20,7 +20,7 @@ import { isEnvelope } from '../../toolkit/reasoning-envelope.ts'
 import { sentTools } from './responses-tools.ts'
 
 /** The input that a provider receives, the same value if all may be sent. */
-type SentInput = { input: ResponsesRequest['input']; dropped: string[]; reasoningDropped: boolean }
+type SentInput = { input: ResponsesRequest['input']; dropped: string[]; adjusted: string[]; reasoningDropped: boolean }
 
 /**
  * Drops reasoning that the provider cannot read: that of another provider, and items that hold no state, which the
@@ -30,10 +30,11 @@ type SentInput = { input: ResponsesRequest['input']; dropped: string[]; reasonin
 export function inputFor(call: Pick<Call<'responses'>, 'body' | 'target' | 'reasoning'>): SentInput {
   const { target } = call
   const { input: given } = call.body
-  if (typeof given === 'string') return { input: given, dropped: [], reasoningDropped: false }
+  if (typeof given === 'string') return { input: given, dropped: [], adjusted: [], reasoningDropped: false }
   const input = withFittedCallIds(given, target)
   const sent: ResponsesItem[] = []
   const dropped = new Set<string>()
+  const adjusted = new Set<string>()
   let reasoningDropped = false
   for (const [index, item] of input.entries()) {
     if (isReference(item)) throw refused(`input.${index}.type`, unresolvedReference)
@@ -44,15 +45,21 @@ export function inputFor(call: Pick<Call<'responses'>, 'body' | 'target' | 'reas
       continue
     }
     if (isItem(item, 'additional_tools')) {
-      const { tools, dropped: droppedTools } = sentTools(item.tools, target)
-      for (const name of droppedTools) dropped.add(name)
+      const { tools, ...changed } = sentTools(item.tools, target)
+      for (const name of changed.dropped) dropped.add(name)
+      for (const name of changed.adjusted) adjusted.add(name)
       if (tools.length > 0) sent.push(tools === item.tools ? item : { ...item, tools: [...tools] })
       continue
     }
     sent.push(isCompaction(item) ? sentCompaction(item, index, call) : cleanItem(withoutInternals(item), dropped))
   }
   const isSame = sent.length === input.length && sent.every((item, index) => item === input[index])
-  return { input: isSame ? (input as ResponsesItem[]) : sent, dropped: [...dropped], reasoningDropped }
+  return {
+    input: isSame ? (input as ResponsesItem[]) : sent,
+    dropped: [...dropped],
+    adjusted: [...adjusted],
+    reasoningDropped,
+  }
 }
 
 /** A compaction as the provider can read it: its own, or the text of a summary that the gateway has sealed. */

@@ -33,8 +33,8 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   const unsent = unsentMembers('responses', body, call.passesUnknown)
   for (const name of unsent.removed) if (!takes(name)) changes[name] = undefined
   const dropped = unsent.dropped.filter(name => !takes(name))
-  const { tools, dropped: droppedTools } = toolsFor(body, target)
-  const { input, dropped: droppedParts, reasoningDropped } = inputFor(call)
+  const { tools, dropped: droppedTools, adjusted: adjustedTools } = toolsFor(body, target)
+  const { input, dropped: droppedParts, adjusted: adjustedParts, reasoningDropped } = inputFor(call)
   const fitted = fitResponses(body, target)
   Object.assign(changes, fitted.changes)
   set('tools', tools)
@@ -52,13 +52,14 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   set('service_tier', target.tier ?? target.provider.quirks?.service_tier)
   const limit = (changes.max_output_tokens ?? body.max_output_tokens ?? Number.POSITIVE_INFINITY) as number
   if (maxTokens !== null && maxTokens < limit) changes.max_output_tokens = maxTokens
+  const adjusted = [...fitted.adjusted, ...new Set([...adjustedTools, ...adjustedParts])]
   const request: UpstreamRequest = {
     method: 'POST',
     path: '/responses',
     headers: { 'content-type': 'application/json' },
     body: editBody(call.raw, body, changes),
     ...(reasoningDropped && { reasoningDropped }),
-    ...(fitted.adjusted.length > 0 && { adjusted: fitted.adjusted }),
+    ...(adjusted.length > 0 && { adjusted }),
   }
   return withDropped(request, [...fitted.dropped, ...dropped, ...droppedTools, ...droppedParts])
 }

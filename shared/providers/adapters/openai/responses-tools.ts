@@ -7,16 +7,20 @@ import type { Target } from '../../contract.ts'
 import { withFittedParameters } from '../../profile/fit-responses.ts'
 
 type Tools = readonly ResponsesTool[]
-/** The tools that a provider receives, the same list if all may be sent, and the types of those that may not. */
-export type SentTools = { tools: Tools; dropped: string[] }
+/**
+ * The tools that a provider receives, the same list if all may be sent, the types of those that may not, and what was changed in
+ * the others.
+ */
+export type SentTools = { tools: Tools; dropped: string[]; adjusted: string[] }
 
 /** A function as the target takes it. Without a search, a tool whose definition is to be loaded by it never would be. */
-function fitTool(tool: ResponsesTool, target: Target): ResponsesTool {
+function fitTool(tool: ResponsesTool, target: Target, param: string, adjusted: string[]): ResponsesTool {
   if (tool.type === 'namespace' && tool.tools) {
-    const tools = tool.tools.map(inner => fitTool(inner, target))
+    const tools = tool.tools.map((inner, index) => fitTool(inner, target, `${param}.tools.${index}`, adjusted))
     return tools.every((inner, index) => inner === tool.tools![index]) ? tool : ({ ...tool, tools } as ResponsesTool)
   }
-  const fitted = withFittedParameters(tool, target)
+  const { tool: fitted, losesMeaning } = withFittedParameters(tool, target)
+  if (losesMeaning) adjusted.push(`${param}.parameters`)
   const { defer_loading: isDeferred } = fitted as { defer_loading?: unknown }
   return isDeferred && !profileOf(target).tool_search
     ? ({ ...fitted, defer_loading: undefined } as ResponsesTool)
@@ -39,7 +43,7 @@ function isSent({ type, tools: inner }: Pick<ResponsesTool, 'type' | 'tools'>, t
  * Drops the tools that have no price, since clients such as Codex list them in every request. Throws a GatewayError
  * `unsupported_capability` if the request insists on one of them.
  */
-export function toolsFor(request: ResponsesRequest, target: Target): Partial<SentTools> & Pick<SentTools, 'dropped'> {
+export function toolsFor(request: ResponsesRequest, target: Target): Partial<SentTools> & Omit<SentTools, 'tools'> {
   const { tools, tool_choice: choice } = request
   if (typeof choice === 'object' && choice !== null) {
     const named = choice.type === 'allowed_tools' ? (choice.tools ?? []) : [choice]
@@ -51,15 +55,18 @@ export function toolsFor(request: ResponsesRequest, target: Target): Partial<Sen
     if (declared.length > 0 && !declared.some(({ tool }) => isSent(tool, target)))
       throw refused('none of the `tools` is offered here')
   }
-  return tools ? sentTools(tools, target) : { dropped: [] }
+  return tools ? sentTools(tools, target) : { dropped: [], adjusted: [] }
 }
 
 /** Those tools of a list that have a price, as the target takes them. */
 export function sentTools(tools: Tools, target: Target): SentTools {
-  const kept = tools.filter(tool => isSent(tool, target)).map(tool => fitTool(tool, target))
+  const adjusted: string[] = []
+  const kept = tools.flatMap((tool, index) =>
+    isSent(tool, target) ? fitTool(tool, target, `tools.${index}`, adjusted) : [],
+  )
   const dropped = tools.filter(tool => !isSent(tool, target)).map(({ type }) => `tools.${type.slice(0, 100)}`)
   const isSame = kept.length === tools.length && kept.every((tool, index) => tool === tools[index])
-  return { tools: isSame ? tools : kept, dropped }
+  return { tools: isSame ? tools : kept, dropped, adjusted }
 }
 
 function refused(why: string): GatewayError {

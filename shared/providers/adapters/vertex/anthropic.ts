@@ -1,7 +1,6 @@
 import { editBody } from '../../../base/json-member.ts'
 import type { Protocol, UpstreamRequest } from '../../contract.ts'
 import { fittedChat } from '../../profile/fit-chat.ts'
-import { imageUrls } from '../../toolkit/image-urls.ts'
 import { chat } from '../anthropic/chat.ts'
 import { failure } from '../anthropic/failure.ts'
 import { messages } from '../anthropic/messages.ts'
@@ -19,8 +18,6 @@ export const vertexAnthropic: Protocol = {
     chat: fittedChat({
       ...chat,
       request: call => atVertex(chat.request(call), call.target.deployment.upstream_model, call.body.stream === true),
-      // It fetches no URLs.
-      remoteMedia: imageUrls,
     }),
     messages: {
       ...messages,

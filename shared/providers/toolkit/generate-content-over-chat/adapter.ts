@@ -2,7 +2,7 @@ import { GatewayError } from '../../../base/errors.ts'
 import type { GenerateContentRequest } from '../../../kinds/generate-content.ts'
 import { fileKindOf } from '../../../kinds/generate-content-members.ts'
 import { nameInGemini } from '../../../kinds/generate-content-names.ts'
-import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
+import type { Call, DirectAdapter, Target, UpstreamRequest } from '../../contract.ts'
 import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
 import { chatCalls, remoteImages } from '../over-chat/translation.ts'
@@ -32,7 +32,7 @@ export function generateContentOverChat(
       const shown = withDropped(request, [...(request.dropped ?? []), ...unsent])
       return hasForeignSignature(call.body) ? { ...shown, reasoningDropped: true } : shown
     },
-    remoteMedia: body => remoteMedia(chat, body),
+    remoteMedia: (body, target) => remoteMedia(chat, body, target),
     usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,
     answer: (json, call) => toGeminiAnswer(chat.answer(json, asChat(call)), showsThoughts(call.body)),
     ...(stream && {
@@ -57,7 +57,11 @@ function hasForeignSignature({ contents }: GenerateContentRequest): boolean {
 }
 
 /** Documents by URL, whose bytes every chat provider needs, and the images by URL that this one needs as bytes. */
-function remoteMedia(chat: DirectAdapter<'chat'>, { model, contents }: GenerateContentRequest): string[] {
+function remoteMedia(
+  chat: DirectAdapter<'chat'>,
+  { model, contents }: GenerateContentRequest,
+  target: Target,
+): string[] {
   const files = contents.flatMap(({ parts = [] }) =>
     parts.flatMap(({ fileData, functionResponse }) => [
       ...(fileData ? [fileData] : []),
@@ -66,7 +70,7 @@ function remoteMedia(chat: DirectAdapter<'chat'>, { model, contents }: GenerateC
   )
   const urls = (isImage: boolean) =>
     files.filter(file => (fileKindOf(file.mimeType) === 'image') === isImage).map(({ fileUri }) => fileUri)
-  return [...urls(false), ...remoteImages(chat, model, urls(true))]
+  return [...urls(false), ...remoteImages(chat, model, urls(true), target)]
 }
 
 /** A provider request whose dropped and changed fields, and a refusal whose field, have the names that the client knows. */

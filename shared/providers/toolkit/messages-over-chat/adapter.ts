@@ -1,6 +1,6 @@
 import { type MessagesRequest, mediaSourceOf, visitBlocks } from '../../../kinds/messages.ts'
 import { nameInMessages } from '../../../kinds/messages-members.ts'
-import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
+import type { Call, DirectAdapter, Target, UpstreamRequest } from '../../contract.ts'
 import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
 import { chatCalls, remoteImages } from '../over-chat/translation.ts'
@@ -28,7 +28,7 @@ export function messagesOverChat(
       const dropped = [...unsentMembers('messages', call.body).dropped, ...(call.forwarded?.dropped ?? [])]
       return withDropped(request, [...(request.dropped ?? []), ...dropped])
     },
-    remoteMedia: body => remoteMedia(chat, body),
+    remoteMedia: (body, target) => remoteMedia(chat, body, target),
     usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,
     answer: (json, call) => toMessage(chat.answer(json, asChat(call)), call.body.stop_sequences ?? []),
     ...(stream && {
@@ -43,13 +43,13 @@ export function messagesOverChat(
 }
 
 /** Documents by URL, whose bytes every chat provider needs, and the images by URL that this one needs as bytes. */
-function remoteMedia(chat: DirectAdapter<'chat'>, { model, messages }: MessagesRequest): string[] {
+function remoteMedia(chat: DirectAdapter<'chat'>, { model, messages }: MessagesRequest, target: Target): string[] {
   const urls: { images: string[]; documents: string[] } = { images: [], documents: [] }
   visitBlocks(messages, block => {
     const media = mediaSourceOf(block)
     if (media?.type === 'url') urls[`${media.kind}s`].push(media.url)
   })
-  return [...urls.documents, ...remoteImages(chat, model, urls.images)].filter(url => url !== '')
+  return [...urls.documents, ...remoteImages(chat, model, urls.images, target)].filter(url => url !== '')
 }
 
 /** A provider request whose dropped and changed fields have the names that the client knows. */

@@ -1,6 +1,6 @@
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { DirectKind } from '../../../kinds/index.ts'
-import type { Call, DirectAdapter } from '../../contract.ts'
+import type { Call, DirectAdapter, Target } from '../../contract.ts'
 
 /** The chat call of a call in another format, translated once for `request`, `answer` and `stream` together. */
 export function chatCalls<K extends DirectKind>(
@@ -18,8 +18,13 @@ export function chatCalls<K extends DirectKind>(
 }
 
 /** Those of some images by URL that a chat provider needs as bytes. */
-export function remoteImages(chat: DirectAdapter<'chat'>, model: string, urls: readonly string[]): string[] {
+export function remoteImages(
+  chat: DirectAdapter<'chat'>,
+  model: string,
+  urls: readonly string[],
+  target: Target,
+): string[] {
   if (urls.length === 0) return []
   const content = urls.map(url => ({ type: 'image_url' as const, image_url: { url } }))
-  return chat.remoteMedia?.({ model, messages: [{ role: 'user', content }] }) ?? []
+  return chat.remoteMedia?.({ model, messages: [{ role: 'user', content }] }, target) ?? []
 }

@@ -10,7 +10,7 @@ import {
   type ResponsesRequest,
 } from '../../../kinds/responses.ts'
 import { declaredTools } from '../../../kinds/responses-tools.ts'
-import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
+import type { Call, DirectAdapter, Target, UpstreamRequest } from '../../contract.ts'
 import { sealSummary } from '../compaction.ts'
 import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
@@ -40,7 +40,7 @@ export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'r
       const unsent = unsentMembers('responses', call.body).dropped.filter(name => !penalties.has(name))
       return withDropped(request, [...(request.dropped ?? []), ...unsent, ...hosted])
     },
-    remoteMedia: body => remoteMedia(chat, body),
+    remoteMedia: (body, target) => remoteMedia(chat, body, target),
     usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,
     answer(json, call) {
       const options = optionsOf(call, asChat(call))
@@ -71,7 +71,7 @@ function encoderOf(call: Call<'responses'>, options: EncoderOptions): ResponseEn
 }
 
 /** Files by URL, whose bytes every chat provider needs, and the images by URL that this one needs as bytes. */
-function remoteMedia(chat: DirectAdapter<'chat'>, { model, input }: ResponsesRequest): string[] {
+function remoteMedia(chat: DirectAdapter<'chat'>, { model, input }: ResponsesRequest, target: Target): string[] {
   if (typeof input === 'string') return []
   const media = input.flatMap((item): ResponsesPart[] => {
     if (isMessageItem(item)) return partsOf(item.content)
@@ -79,7 +79,7 @@ function remoteMedia(chat: DirectAdapter<'chat'>, { model, input }: ResponsesReq
   })
   const files = media.flatMap(part => (isPart(part, 'input_file') && !part.file_data && part.file_url) || [])
   const images = media.flatMap(part => (isPart(part, 'input_image') && part.image_url) || [])
-  return [...files, ...remoteImages(chat, model, images)]
+  return [...files, ...remoteImages(chat, model, images, target)]
 }
 
 function partsOf(content: string | ResponsesPart[]): ResponsesPart[] {

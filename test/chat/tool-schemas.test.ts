@@ -1,0 +1,265 @@
+import { startAnthropicEmulator } from '../emulators/anthropic.ts'
+import { startChatProvider } from '../emulators/chat-rules.ts'
+import type { Emulator } from '../emulators/emulator.ts'
+import { dataOf } from '../support/chat/gateway.ts'
+import { test } from '../support/test.ts'
+import { use, useGateway } from '../support/use.ts'
+
+/** Schemas of tools and answers that providers refuse, as their emulators do (`emulators/schema-rules.ts`). */
+const emulators = {
+  anthropic: use(test, () => startAnthropicEmulator()),
+  openai: use(test, () => startChatProvider('openai')),
+  moonshot: use(test, () => startChatProvider('moonshot')),
+  xai: use(test, () => startChatProvider('xai')),
+}
+const gateway = useGateway(test, () => {
+  const env: Record<string, string> = {}
+  for (const [name, { url }] of Object.entries(emulators)) {
+    env[`${name.toUpperCase()}_API_KEY`] = 'upstream-secret'
+    env[`${name.toUpperCase()}_BASE_URL`] = name === 'anthropic' ? url : `${url}/v1`
+  }
+  return env
+})
+test.beforeEach(() => {
+  for (const emulator of Object.values(emulators)) emulator.reset()
+})
+
+type Provider = keyof typeof emulators
+type Schema = Record<string, unknown>
+const models: Record<Provider, string> = {
+  anthropic: 'claude-sonnet-4-5',
+  openai: 'gpt-4o',
+  moonshot: 'kimi-k2.5',
+  xai: 'grok-4.3',
+}
+const weather = [{ role: 'user', content: 'What is the weather in Oslo?' }]
+const path = '/v1/chat/completions'
+const tool = (parameters: Schema, more: Schema = {}) => ({
+  type: 'function',
+  function: { name: 'weather', parameters, ...more },
+})
+
+async function ask(provider: Provider, body: object, to = path) {
+  const { live } = await gateway.account()
+  const content = { model: models[provider], provider: { only: [provider] }, ...body }
+  const response = await gateway.fetch(to, { key: live, body: content })
+  const text = await response.text()
+  const { headers, status } = response
+  return {
+    status,
+    text,
+    dropped: headers.get('x-gateway-dropped'),
+    adjusted: headers.get('x-gateway-adjusted'),
+    headers,
+  }
+}
+
+/** Asks in chat with these tools; the parameters as they were sent. */
+async function send(provider: Provider, ...parameters: Schema[]) {
+  const tools = parameters.map(one => tool(one))
+  const { status, text, adjusted } = await ask(provider, { messages: weather, tools })
+  const sent = (emulators[provider] as Emulator).requests.at(-1)!.body.tools
+  const schemas: Schema[] = sent.map((one: Schema) => one.input_schema ?? (one.function as Schema).parameters)
+  return { status, text, adjusted, schemas }
+}
+
+const place = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
+
+test.serial('200 with tuples and exclusive limits as older drafts have them, in the words of 2020-12', async t => {
+  const point = { type: 'array', items: [{ type: 'number' }, { type: 'number' }], additionalItems: false }
+  const level = { type: 'number', minimum: 0, exclusiveMinimum: true, maximum: 9, exclusiveMaximum: false }
+  const parameters = {
+    type: 'object',
+    properties: { city: { type: 'string' }, level, deep: { items: point, type: 'array' } },
+  }
+  for (const provider of ['anthropic', 'openai', 'moonshot', 'xai'] as const) {
+    const { status, text, schemas, adjusted } = await send(provider, parameters)
+    t.is(status, 200, `${provider}: ${text}`)
+    t.is(adjusted, null, provider)
+    const { deep, level: sentLevel } = schemas[0]!.properties as Record<string, Schema>
+    t.like((deep as { items: Schema }).items.prefixItems, point.items, provider)
+    t.deepEqual(sentLevel, { type: 'number', exclusiveMinimum: 0, maximum: 9 } as Schema, provider)
+  }
+})
+
+test.serial('200 with alternatives at the root, merged into one object that tells of them', async t => {
+  const anyOf = [
+    { type: 'object', properties: { city: { type: 'string' }, day: { const: 'today' } }, required: ['city', 'day'] },
+    { $ref: '#/$defs/ByDay' },
+  ]
+  const $defs = {
+    ByDay: { type: 'object', properties: { day: { type: 'string' }, zip: { type: 'string' } }, required: ['day'] },
+  }
+  for (const provider of ['anthropic', 'openai', 'moonshot'] as const) {
+    const { status, text, schemas, adjusted } = await send(provider, { description: 'Where.', anyOf, $defs })
+    t.is(status, 200, `${provider}: ${text}`)
+    t.is(adjusted, 'tools.0.function.parameters', provider)
+    const [schema] = schemas
+    t.deepEqual(Object.keys(schema!.properties as object), ['city', 'day', 'zip'], provider)
+    t.like((schema!.properties as Record<string, Schema>).day, { anyOf: [{ const: 'today' }, { type: 'string' }] })
+    t.deepEqual(schema!.required, ['day'], provider)
+    t.is(schema!.description, `Where.\n\n{anyOf: ${JSON.stringify(anyOf)}}`, provider)
+  }
+  const either = { ...place, anyOf: [{ required: ['city'] }, { required: ['zip'] }], not: { required: ['x'] } }
+  for (const provider of ['anthropic', 'openai', 'moonshot'] as const) t.is((await send(provider, either)).status, 200)
+  const parts = { allOf: [place, { properties: { zip: { type: 'string' } } }] }
+  for (const provider of ['anthropic', 'openai', 'moonshot'] as const) {
+    const { status, adjusted, schemas } = await send(provider, parts)
+    t.is(status, 200)
+    t.is(adjusted, null, 'nothing is lost')
+    t.like(schemas[0], { required: ['city'], properties: { city: { type: 'string' }, zip: { type: 'string' } } })
+  }
+})
+
+test.serial('200 with keys that Claude refuses: the caller has its own in calls, and in earlier ones', async t => {
+  const long = `settings__${'approved__'.repeat(7)}`
+  const key = 'filter[city]'
+  const parameters = { type: 'object', properties: { [key]: { type: 'string' }, [long]: {} }, required: [key] }
+  for (const stream of [false, true]) {
+    const { status, text, adjusted } = await ask('anthropic', { messages: weather, tools: [tool(parameters)], stream })
+    t.is(status, 200, text)
+    t.is(adjusted, null)
+    const calls = stream
+      ? dataOf(text).flatMap(chunk => chunk.choices?.[0]?.delta.tool_calls ?? [])
+      : JSON.parse(text).choices[0].message.tool_calls
+    const written = calls.map((call: { function: { arguments?: string } }) => call.function.arguments ?? '').join('')
+    t.deepEqual(JSON.parse(written), { [key]: 'Oslo' })
+    t.is(calls[0].function.name, 'weather')
+  }
+  const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: `{"${key}":"Rome"}` } }
+  const again = [
+    ...weather,
+    { role: 'assistant', content: null, tool_calls: [call] },
+    { role: 'tool', tool_call_id: 'call_1', content: 'sun' },
+  ]
+  t.is((await ask('anthropic', { messages: again, tools: [tool(parameters)] })).status, 200)
+  const { messages, tools } = emulators.anthropic.requests.at(-1)!.body
+  const [sentKey] = Object.keys(tools[0].input_schema.properties)
+  t.deepEqual(messages[1].content[0].input, { [sentKey!]: 'Rome' })
+  t.deepEqual(tools[0].input_schema.required, [sentKey])
+})
+
+test.serial('200 with more strict tools than Claude compiles: the first stay strict', async t => {
+  const closed = { ...place, additionalProperties: false }
+  const named = (count: number, parameters: Schema) =>
+    Array.from({ length: count }, (_, i) => tool(parameters, { name: `tool_${i}`, strict: true }))
+  const strictOf = () => emulators.anthropic.requests.at(-1)!.body.tools.filter((one: Schema) => one.strict).length
+  const many = await ask('anthropic', { messages: weather, tools: named(22, closed) })
+  t.is(many.status, 200, many.text)
+  t.is(many.dropped, 'tools.20.function.strict,tools.21.function.strict')
+  t.is(strictOf(), 20)
+  const optional = { type: 'object', properties: { a: {}, b: { type: 'object', properties: { c: {}, d: {} } } } }
+  t.is((await ask('anthropic', { messages: weather, tools: named(9, optional) })).status, 200)
+  t.is(strictOf(), 6)
+  const nullable = { type: 'object', properties: { city: { type: ['string', 'null'] } }, required: ['city'] }
+  t.is((await ask('anthropic', { messages: weather, tools: named(18, nullable) })).status, 200)
+  t.is(strictOf(), 16)
+  const tree = { type: 'object', properties: { next: { $ref: '#' } }, required: ['next'] }
+  t.is((await ask('anthropic', { messages: weather, tools: named(1, tree) })).status, 200)
+  t.is(strictOf(), 0)
+})
+
+test.serial('200 with a format of answers that Claude does not compile: it is asked for in another way', async t => {
+  const properties = Object.fromEntries(Array.from({ length: 25 }, (_, i) => [`p${i}`, { type: 'string' }]))
+  const tree = {
+    type: 'object',
+    properties: { city: { type: 'string' }, next: { $ref: '#/$defs/Node' } },
+    $defs: { Node: { properties: { next: { $ref: '#/$defs/Node' } } } },
+  }
+  for (const schema of [{ type: 'object', properties }, tree]) {
+    const format = { type: 'json_schema', json_schema: { name: 'x', schema } }
+    const body = { messages: weather, response_format: format, reasoning_effort: 'none' }
+    const { status, text, headers } = await ask('anthropic', body)
+    t.is(status, 200, text)
+    t.regex(headers.get('x-gateway-structured-output')!, /^tool/)
+    t.is(emulators.anthropic.requests.at(-1)!.body.output_config?.format, undefined)
+  }
+  const named = { type: 'object', properties: { 'filter[city]': { type: 'string' }, ...properties } }
+  for (const stream of [false, true]) {
+    const response_format = { type: 'json_schema', json_schema: { name: 'x', schema: named } }
+    const asked = { messages: weather, response_format, reasoning_effort: 'none', stream }
+    const { status, text } = await ask('anthropic', asked)
+    t.is(status, 200, text)
+    const content = stream
+      ? dataOf(text)
+          .map(chunk => chunk.choices?.[0]?.delta.content ?? '')
+          .join('')
+      : JSON.parse(text).choices[0].message.content
+    t.deepEqual(JSON.parse(content), { 'filter[city]': 'Oslo' }, 'the caller’s keys also where the answer is a call')
+  }
+  const either = { type: 'object', properties, anyOf: [{ required: ['p0'] }, { required: ['p1'] }] }
+  const told = { type: 'json_schema', json_schema: { name: 'x', schema: either } }
+  const merged = await ask('anthropic', { messages: weather, response_format: told, reasoning_effort: 'none' })
+  t.is(merged.status, 200, merged.text)
+  t.is(merged.adjusted, 'response_format')
+  const body = {
+    input: 'Hi',
+    reasoning: { effort: 'none' },
+    text: { format: { type: 'json_schema', name: 'x', schema: tree } },
+  }
+  t.is((await ask('anthropic', body, '/v1/responses')).status, 200)
+})
+
+test.serial('200 with arrays of anything at OpenAI, also in Responses', async t => {
+  const list = { type: 'array', description: 'Any.' }
+  const parameters = {
+    type: 'object',
+    properties: { city: { type: 'string' }, list, more: { type: ['array', 'null'] } },
+  }
+  const { status, text, schemas, adjusted } = await send('openai', parameters)
+  t.is(status, 200, text)
+  t.is(adjusted, null)
+  t.like(schemas[0]!.properties, { list: { ...list, items: {} }, more: { type: ['array', 'null'], items: {} } })
+  const body = {
+    input: 'Hi',
+    tools: [{ type: 'function', name: 'weather', parameters: { anyOf: [parameters, place] } }],
+  }
+  const native = await ask('openai', body, '/v1/responses')
+  t.is(native.adjusted, 'tools.0.parameters')
+  const [sent] = emulators.openai.requests.at(-1)!.body.tools
+  t.like(sent.parameters, { type: 'object', properties: { list: { items: {} } }, anyOf: undefined })
+})
+
+test.serial('200 at Moonshot with a type in each place where it wants one, and with names that it takes', async t => {
+  const parameters = {
+    type: 'object',
+    properties: {
+      city: { description: 'Any.' },
+      mode: { enum: ['a', 'b'] },
+      size: { enum: [1, null] },
+      mixed: { enum: ['a', 1] },
+      item: { $ref: '#/definitions/Item', type: 'object', description: 'An item.' },
+      when: { type: 'string', anyOf: [{ format: 'date' }, { const: 'now' }] },
+      one: { oneOf: [{ type: 'string' }, { minimum: 3 }] },
+      task: { ...place, anyOf: [{ required: ['city'] }, { properties: { zip: {} }, required: ['zip'] }] },
+    },
+    definitions: { Item: { properties: { name: { type: 'string' } } } },
+  }
+  const { status, text, schemas, adjusted } = await send('moonshot', parameters)
+  t.is(status, 200, text)
+  t.is(adjusted, 'tools.0.function.parameters')
+  const any = ['string', 'number', 'boolean', 'object', 'array', 'null']
+  t.like(schemas[0]!.properties, {
+    city: { type: any },
+    mode: { type: 'string' },
+    size: { type: ['integer', 'null'] },
+    mixed: { type: ['string', 'integer'], description: '{enum: ["a",1]}' },
+    item: { $ref: '#/$defs/Item', description: 'An item.' },
+    when: {
+      anyOf: [
+        { type: 'string', format: 'date' },
+        { type: 'string', const: 'now' },
+      ],
+    },
+    one: { anyOf: [{ type: 'string' }, { type: 'number', minimum: 3 }] },
+    task: { type: 'object', required: ['city'] },
+  })
+  const branch = { properties: {}, anyOf: [{ $ref: '#/definitions/Node' }, { $ref: '#/definitions/Node' }] }
+  const Node = { type: 'object', properties: { city: { type: 'string' }, left: branch, right: branch } }
+  const endless = await send('moonshot', { ...Node, definitions: { Node } })
+  t.is(endless.status, 200, endless.text)
+  t.true(JSON.stringify(endless.schemas).length < 20_000, 'definitions that refer to themselves do not multiply')
+  const tools = [{ type: 'function', function: { name: '21st_magic', parameters: place } }]
+  const { text: answer } = await ask('moonshot', { messages: weather, tools })
+  t.is(JSON.parse(answer).choices[0].message.tool_calls[0].function.name, '21st_magic', answer)
+})
