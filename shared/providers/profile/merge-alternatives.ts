@@ -102,7 +102,8 @@ export class AlternativesMerger {
       return [name, further.length === 0 || isAll ? first : { anyOf: [first, ...further] }] as const
     })
     const lists = parts.map(({ schema }) => requiredOf(schema))
-    const shared = isAll ? lists.flat() : (lists[0] ?? []).filter(name => lists.every(list => list.includes(name)))
+    const sets = lists.map(list => new Set(list))
+    const shared = isAll ? lists.flat() : (lists[0] ?? []).filter(name => sets.every(set => set.has(name)))
     const required = [...new Set([...requiredOf(object), ...shared])]
     const isClosed = parts.length > 0 && parts.every(({ schema }) => schema.additionalProperties === false)
     return {

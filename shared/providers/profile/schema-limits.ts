@@ -44,30 +44,36 @@ class SchemaSize {
   isRecursive = false
   readonly #root: unknown
   readonly #counted = new Set<object>()
+  /** The nodes that contain, or refer to, the one that is counted. */
+  readonly #within = new Set<object>()
 
   constructor(schema: unknown) {
     this.#root = schema
-    this.#count(schema, [])
+    this.#count(schema)
   }
 
-  #count(node: unknown, within: readonly object[]): void {
-    if (typeof node !== 'object' || node === null || this.isRecursive) return
-    if (within.includes(node) || within.length > maxDepth) {
+  /** Counts a node once, however many refer to it. */
+  #count(node: unknown): void {
+    if (typeof node !== 'object' || node === null || this.isRecursive || this.#counted.has(node)) return
+    if (this.#within.has(node) || this.#within.size > maxDepth) {
       this.isRecursive = true
       return
     }
-    const path = [...within, node]
-    if (isObject(node) && typeof node.$ref === 'string') this.#count(this.#target(node.$ref), path)
-    if (this.#counted.has(node)) return
+    this.#within.add(node)
+    if (isObject(node)) {
+      this.#countMembers(node)
+      if (typeof node.$ref === 'string') this.#count(this.#target(node.$ref))
+    }
+    for (const inner of Object.values(node)) this.#count(inner)
+    this.#within.delete(node)
     this.#counted.add(node)
-    if (isObject(node)) this.#countMembers(node)
-    for (const inner of Object.values(node)) this.#count(inner, path)
   }
 
   #countMembers({ properties, required, anyOf, oneOf, type }: Schema): void {
-    if (isObject(properties))
-      for (const name of Object.keys(properties))
-        if (!Array.isArray(required) || !required.includes(name)) this.optional++
+    if (isObject(properties)) {
+      const names = new Set(Array.isArray(required) ? required : [])
+      for (const name of Object.keys(properties)) if (!names.has(name)) this.optional++
+    }
     if (Array.isArray(anyOf) || Array.isArray(oneOf) || (Array.isArray(type) && type.length > 1)) this.unions++
   }
 
