@@ -5,7 +5,7 @@ import type {
   ResponsesOutputItem,
   UnnumberedResponsesEvent,
 } from '../kinds/responses-answer.ts'
-import type { SseEvent, StreamDecoder } from '../providers/stream-decoder.ts'
+import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../providers/stream-decoder.ts'
 
 /** A response whose first item is `item`. */
 export function withLeadingItem(response: ResponsesObject, item: ResponsesOutputItem): ResponsesObject {
@@ -13,39 +13,26 @@ export function withLeadingItem(response: ResponsesObject, item: ResponsesOutput
 }
 
 /** Decodes the events of a response as those of one whose first item is another one: later events have higher numbers. */
-export class LeadingItemDecoder implements StreamDecoder<ResponsesEvent> {
-  readonly #decoder: StreamDecoder<ResponsesEvent>
+export class LeadingItemDecoder extends WrappingDecoder<ResponsesEvent, ResponsesEvent> {
   readonly #item: ResponsesOutputItem
   #isTold = false
   #eventCount = 0
 
   constructor(decoder: StreamDecoder<ResponsesEvent>, item: ResponsesOutputItem) {
-    this.#decoder = decoder
+    super(decoder)
     this.#item = item
   }
 
-  get done(): boolean {
-    return this.#decoder.done
-  }
-
-  get over(): boolean {
-    return this.#decoder.over === true
-  }
-
   get usage(): Usage | undefined {
-    return this.#decoder.usage
-  }
-
-  get webSearches(): number | undefined {
-    return this.#decoder.webSearches
+    return this.decoder.usage
   }
 
   push(event: SseEvent): ResponsesEvent[] {
-    return this.#decoder.push(event).flatMap(one => this.#shift(one))
+    return this.decoder.push(event).flatMap(one => this.#shift(one))
   }
 
   end(): ResponsesEvent[] {
-    return (this.#decoder.end?.() ?? []).flatMap(one => this.#shift(one))
+    return (this.decoder.end?.() ?? []).flatMap(one => this.#shift(one))
   }
 
   /** The item comes before the first event that is not about the beginning of the response. */

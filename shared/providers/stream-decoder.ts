@@ -29,3 +29,26 @@ export type StreamDecoder<C> = {
   end?(): C[]
   passes?(event: NativeEvent): boolean
 }
+
+/** A decoder of what another one decodes: subclasses say what they make of its chunks. */
+export abstract class WrappingDecoder<From, To> implements StreamDecoder<To> {
+  protected readonly decoder: StreamDecoder<From>
+
+  constructor(decoder: StreamDecoder<From>) {
+    this.decoder = decoder
+  }
+
+  abstract push(event: SseEvent, part?: number): To[]
+
+  get done(): boolean {
+    return this.decoder.done
+  }
+
+  get over(): boolean {
+    return this.decoder.over === true
+  }
+
+  get webSearches(): number | undefined {
+    return this.decoder.webSearches
+  }
+}

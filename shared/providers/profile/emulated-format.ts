@@ -2,7 +2,7 @@ import { isObject } from '../../base/is-object.ts'
 import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
-import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
+import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../stream-decoder.ts'
 import { JsonText } from './json-text.ts'
 import { GrammarBudget } from './schema-limits.ts'
 
@@ -196,38 +196,21 @@ type Progress = {
 }
 
 /** Turns the stream of an emulated format into that of a model that has the format. */
-export class JsonContentDecoder implements StreamDecoder<ChatChunk> {
-  readonly #decoder: StreamDecoder<ChatChunk>
+export class JsonContentDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
   readonly #by: 'tool' | 'prompt'
   readonly #root: 'object' | 'array' | null
   readonly #isAnswer: ReturnType<typeof answerCallTest>
   readonly #choices = new Map<number, Progress>()
 
   constructor(decoder: StreamDecoder<ChatChunk>, body: ChatRequest, by: 'tool' | 'prompt') {
-    this.#decoder = decoder
+    super(decoder)
     this.#by = by
     this.#root = rootOf(body.response_format)
     this.#isAnswer = answerCallTest(body)
   }
 
-  get done(): boolean {
-    return this.#decoder.done
-  }
-
-  get over(): boolean {
-    return this.#decoder.over === true
-  }
-
-  get webSearches(): number | undefined {
-    return this.#decoder.webSearches
-  }
-
   push(event: SseEvent, part?: number): ChatChunk[] {
-    return this.#decoder.push(event, part).map(chunk => this.#read(chunk))
-  }
-
-  end(): ChatChunk[] {
-    return (this.#decoder.end?.() ?? []).map(chunk => this.#read(chunk))
+    return this.decoder.push(event, part).map(chunk => this.#read(chunk))
   }
 
   #read(chunk: ChatChunk): ChatChunk {

@@ -3,7 +3,7 @@ import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { canReason } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
-import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
+import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../stream-decoder.ts'
 import { customInput, functionOfCustom } from '../toolkit/custom-tools.ts'
 import { digestedName, type NameForm } from './digested-name.ts'
 import { asksForThinking, turnsThinkingOff } from './emulated-format.ts'
@@ -234,8 +234,7 @@ function clientFunction(called: ToolCall['function'], { name, keys }: ClientTool
 type OpenCall = { choice: number; index: number; tool: ClientTool; id: string | undefined; text: string }
 
 /** Restores the client's tools in a stream. */
-export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
-  readonly #decoder: StreamDecoder<ChatChunk>
+export class ClientToolsDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
   readonly #tools: Tools
   /** By choice and index of the call. */
   readonly #open = new Map<string, OpenCall>()
@@ -244,24 +243,12 @@ export class ClientToolsDecoder implements StreamDecoder<ChatChunk> {
   #last: ChatChunk | null = null
 
   constructor(decoder: StreamDecoder<ChatChunk>, tools: Tools) {
-    this.#decoder = decoder
+    super(decoder)
     this.#tools = tools
   }
 
-  get done(): boolean {
-    return this.#decoder.done
-  }
-
-  get over(): boolean {
-    return this.#decoder.over === true
-  }
-
-  get webSearches(): number | undefined {
-    return this.#decoder.webSearches
-  }
-
   push(event: SseEvent, part?: number): ChatChunk[] {
-    const chunks = this.#decoder.push(event, part).map(chunk => this.#restore(chunk))
+    const chunks = this.decoder.push(event, part).map(chunk => this.#restore(chunk))
     if (chunks.length > 0) this.#last = chunks.at(-1)!
     return this.done && this.#open.size > 0 ? [...chunks, ...this.#endOpen()] : chunks
   }

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest, FinishReason } from '../../kinds/chat.ts'
 import type { Call, DirectAdapter } from '../contract.ts'
-import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
+import { type SseEvent, WrappingDecoder } from '../stream-decoder.ts'
 
 /**
  * Old tools still send chat requests with `functions`, which few providers accept today. They are rewritten to the
@@ -33,27 +33,9 @@ export function functionsOverTools(chat: DirectAdapter<'chat'>): DirectAdapter<'
 }
 
 /** Converts tool calls in a stream to function calls. */
-class FunctionDecoder implements StreamDecoder<ChatChunk> {
-  readonly #decoder: StreamDecoder<ChatChunk>
-
-  constructor(decoder: StreamDecoder<ChatChunk>) {
-    this.#decoder = decoder
-  }
-
-  get done(): boolean {
-    return this.#decoder.done
-  }
-
-  get over(): boolean {
-    return this.#decoder.over === true
-  }
-
-  get webSearches(): number | undefined {
-    return this.#decoder.webSearches
-  }
-
-  push(event: SseEvent): ChatChunk[] {
-    return this.#decoder.push(event).map(chunkWithFunction)
+class FunctionDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
+  push(event: SseEvent, part?: number): ChatChunk[] {
+    return this.decoder.push(event, part).map(chunkWithFunction)
   }
 }
 

@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import type { ChatChunk, ChatCompletion, ChatMessage } from '../../kinds/chat.ts'
 import type { ReasoningDetail } from '../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../contract.ts'
-import type { NativeEvent, SseEvent, StreamDecoder } from '../stream-decoder.ts'
+import { type NativeEvent, type SseEvent, type StreamDecoder, WrappingDecoder } from '../stream-decoder.ts'
 
 /**
  * Carries reasoning state for a chat adapter: the adapter gives and takes `reasoning_details` with its provider's own
@@ -35,34 +35,21 @@ function sealAnswer(answer: ChatCompletion, call: Call<'chat'>): ChatCompletion 
 }
 
 /** Seals the details in the chunks of a stream. */
-class SealingDecoder implements StreamDecoder<ChatChunk> {
-  readonly #decoder: StreamDecoder<ChatChunk>
+class SealingDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
   readonly #call: Call<'chat'>
   #sealer: DetailSealer | null = null
 
   constructor(decoder: StreamDecoder<ChatChunk>, call: Call<'chat'>) {
-    this.#decoder = decoder
+    super(decoder)
     this.#call = call
   }
 
-  get done(): boolean {
-    return this.#decoder.done
-  }
-
-  get over(): boolean {
-    return this.#decoder.over === true
-  }
-
-  get webSearches(): number | undefined {
-    return this.#decoder.webSearches
-  }
-
   passes(event: NativeEvent): boolean {
-    return this.#decoder.passes?.(event) ?? true
+    return this.decoder.passes?.(event) ?? true
   }
 
   push(event: SseEvent, part?: number): ChatChunk[] {
-    const chunks = this.#decoder.push(event, part)
+    const chunks = this.decoder.push(event, part)
     return chunks.some(showsDetails) ? chunks.map(chunk => this.#seal(chunk)) : chunks
   }
 

@@ -1,6 +1,6 @@
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatChunk } from '../../../kinds/chat.ts'
-import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../../stream-decoder.ts'
 
 /** Makes the events of another format out of the chunks of a chat answer. */
 type Encoder<Event> = {
@@ -13,33 +13,20 @@ type Encoder<Event> = {
 }
 
 /** Decodes the events of a chat provider to those that an encoder makes. */
-export class OverChatDecoder<Event> implements StreamDecoder<Event> {
-  readonly #chat: StreamDecoder<ChatChunk>
+export class OverChatDecoder<Event> extends WrappingDecoder<ChatChunk, Event> {
   readonly #encoder: Encoder<Event>
 
   constructor(chat: StreamDecoder<ChatChunk>, encoder: Encoder<Event>) {
-    this.#chat = chat
+    super(chat)
     this.#encoder = encoder
-  }
-
-  get done(): boolean {
-    return this.#chat.done
-  }
-
-  get over(): boolean {
-    return this.#chat.over === true
   }
 
   get usage(): Usage | undefined {
     return this.#encoder.usage
   }
 
-  get webSearches(): number | undefined {
-    return this.#chat.webSearches
-  }
-
   push(event: SseEvent, part?: number): Event[] {
-    return this.#chat.push(event, part).flatMap(chunk => this.#encoder.push(chunk))
+    return this.decoder.push(event, part).flatMap(chunk => this.#encoder.push(chunk))
   }
 
   /**
@@ -47,6 +34,6 @@ export class OverChatDecoder<Event> implements StreamDecoder<Event> {
    * the stream was truncated, or the provider reported an error.
    */
   end(): Event[] {
-    return this.#chat.done && this.#encoder.hasAnswer ? this.#encoder.end() : []
+    return this.decoder.done && this.#encoder.hasAnswer ? this.#encoder.end() : []
   }
 }
