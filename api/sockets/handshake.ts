@@ -25,7 +25,7 @@ export function isWebSocketUpgrade({ headers }: IncomingMessage): boolean {
 
 /** Asserts that the request is a valid WebSocket handshake (RFC 6455, 4.2.1). Throws 400. */
 export function assertHandshake({ method, headers }: IncomingMessage): void {
-  const offered = headers['sec-websocket-protocol']?.split(/[ \t]*,[ \t]*/) ?? []
+  const offered = headers['sec-websocket-protocol']?.split(',').map(name => name.trim()) ?? []
   const isValid =
     method === 'GET' &&
     validSocketKey.test(headers['sec-websocket-key'] ?? '') &&

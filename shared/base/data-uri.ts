@@ -4,7 +4,7 @@ export type InlineFile = { mediaType: string; data: string }
 /** Longer heads are no media type with its parameters. */
 const maxHeadCharacters = 1_000
 /** Type, parameters and the mark; values of parameters may have commas, quoted or not: `codecs=vp8,opus`. */
-const head = /^\s*data:\s*([\w.+-]+\/[\w.+-]+)?\s*(?:;[^,;=]*(?:=(?:"[^"]*"|[^;"])*)?)*?;\s*base64\s*,/i
+const head = /^\s*data:\s*(?:([\w.+-]+\/[\w.+-]+)\s*)?(?:;[^,;=]*(?:=(?:"[^"]*"|[^;"])*)?)*?;\s*base64\s*,/i
 const base64 = /^[A-Za-z0-9+/]+={0,2}$/
 const base64InLines = /^[A-Za-z0-9+/=\t\n\f\r ]+$/
 

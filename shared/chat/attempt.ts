@@ -50,6 +50,9 @@ export type Attempt<K extends DirectKind> = {
   extensions: ReservationExtensions | null
 }
 
+/** A request translated for its target. */
+export type PreparedCall<K extends DirectKind> = Pick<Attempt<K>, 'adapter' | 'protocol' | 'call' | 'requests'>
+
 /**
  * Whether the call was stopped on behalf of its caller, who is charged for its usage. A restart of the gateway and a
  * store that is away count as failures.

@@ -7,10 +7,10 @@ import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { SlotOwner } from '../io/fair-slots.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
-import type { Platform } from '../platform.ts'
 import type { Call, DirectAdapter, Forwarded, Target } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
 import type { RequestFormat } from '../routing/request-formats.ts'
+import type { RemoteFiles } from './remote-files.ts'
 import type { ChatRunInput } from './run-input.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 import type { PromptUsage } from './tokens.ts'
@@ -104,10 +104,7 @@ export type ChatFormat<K extends DirectKind> = RequestFormat<K> & {
   /** Measures the audio and the documents inside a request, so that its `features` reflect their cost. `owner`: the organisation. */
   measure?(body: DirectKinds[K]['request'], features: Features, owner: SlotOwner): Promise<void>
   /** Fetches the documents behind URLs, and returns the request with them inlined: the provider receives what was measured. */
-  inlineDocuments?(
-    services: Pick<Platform, 'urlPolicy'>,
-    body: DirectKinds[K]['request'],
-  ): Promise<DirectKinds[K]['request']>
+  inlineDocuments?(remoteFiles: RemoteFiles, body: DirectKinds[K]['request']): Promise<DirectKinds[K]['request']>
   /** Counts the prompt tokens of a request, for providers that report no usage. */
   countPrompt(body: DirectKinds[K]['request']): Promise<PromptUsage>
 

@@ -15,7 +15,7 @@ import { receiveAnswer } from './attempt.ts'
 import type { ChatFormat } from './chat-format.ts'
 import { generateContentFormat } from './generate-content-format.ts'
 import { messagesFormat } from './messages-format.ts'
-import { noMedia } from './remote-media.ts'
+import { noMedia } from './remote-files.ts'
 import { responsesFormat } from './responses-format.ts'
 
 /** The dialects whose own providers count tokens. */

@@ -1,37 +1,35 @@
 import { base64Start } from '../base/data-uri.ts'
-import { GatewayError } from '../base/errors.ts'
 import type { RunServices } from '../engine/base-run.ts'
 import type { SlotOwner } from '../io/fair-slots.ts'
 import { measureDocument, measureSound } from '../io/media/measure.ts'
 import type { DocumentSize } from '../io/media/pdf.ts'
-import { fetchPublic } from '../io/safe-url.ts'
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
 import type { GeminiPart, GenerateContentRequest } from '../kinds/generate-content.ts'
 import { fileKindOf } from '../kinds/generate-content-members.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
 import { countDocuments } from '../kinds/messages-members.ts'
-import type { Platform } from '../platform.ts'
 import type { Features } from '../routing/features.ts'
 import { snapshotOf } from '../routing/options.ts'
 import { route } from '../routing/router.ts'
 import type { ChatFormat } from './chat-format.ts'
+import type { RemoteFiles } from './remote-files.ts'
 import type { ChatRunInput } from './run-input.ts'
 
 /**
  * Measures the audio and the documents of a request, so that its `features` reflect their cost, and returns the request
  * to send: documents behind a URL are fetched and inlined, so that the provider receives what was measured. Those of
- * dialects that measure nothing keep an unknown size. Throws 400 `url_not_allowed`, `invalid_request`, 413.
+ * dialects that measure nothing keep an unknown size. Throws what `RemoteFiles.documents` throws.
  */
 export async function measureRequest<K extends DirectKind>(
-  services: Pick<Platform, 'urlPolicy'>,
+  remoteFiles: RemoteFiles,
   format: MeasuringFormat<K>,
   body: DirectKinds[K]['request'],
   features: Features,
   owner: SlotOwner,
 ): Promise<DirectKinds[K]['request']> {
   if (!hasMeasured(format, features)) return body
-  const inlined = await format.inlineDocuments!(services, body)
+  const inlined = await format.inlineDocuments!(remoteFiles, body)
   await format.measure!(inlined, features, owner)
   return inlined
 }
@@ -48,8 +46,8 @@ export async function measureInline<K extends DirectKind>(
 
 type MeasuringFormat<K extends DirectKind> = Pick<ChatFormat<K>, 'measure' | 'inlineDocuments'>
 
-/** Whether a request has content that has to be measured. */
-function hasMeasured({ measure }: MeasuringFormat<DirectKind>, { inputs }: Features): boolean {
+/** Whether a request has content that has to be measured: audio or documents, on which its cost depends. */
+export function hasMeasured({ measure }: Pick<MeasuringFormat<DirectKind>, 'measure'>, { inputs }: Features): boolean {
   return measure !== undefined && (inputs.audio || inputs.file)
 }
 
@@ -62,11 +60,12 @@ export async function measureIfAllowed<K extends DirectKind>(
   format: MeasuringFormat<K>,
   input: ChatRunInput<K>,
   marginPpm: bigint,
+  remoteFiles: RemoteFiles,
 ): Promise<ChatRunInput<K>> {
   const { key, kind, body, features } = input
   const inputs = snapshotOf(services, marginPpm)
   await services.policies.decide(key, policy => route(inputs, { policy, kind, request: body, features }))
-  const measured = await measureRequest(services, format, body, features, key.policy)
+  const measured = await measureRequest(remoteFiles, format, body, features, key.policy)
   // Measuring takes time, so the cached policy may be outdated.
   key.forget()
   return measured === body ? input : { ...input, body: measured, raw: null }
@@ -114,10 +113,7 @@ function hasParts(message: ChatMessage): message is ChatMessage & { content: Use
 }
 
 /** Inlines the files of a chat request that are behind a URL. */
-export async function inlineChatDocuments(
-  services: Pick<Platform, 'urlPolicy'>,
-  body: ChatRequest,
-): Promise<ChatRequest> {
+export async function inlineChatDocuments(remoteFiles: RemoteFiles, body: ChatRequest): Promise<ChatRequest> {
   const remote = userParts(body).filter(
     ({ part }) => part.type === 'file' && /^https?:/i.test(part.file.file_data ?? ''),
   )
@@ -125,7 +121,7 @@ export async function inlineChatDocuments(
   const urls = remote.flatMap(({ part, param }) =>
     part.type === 'file' ? { url: part.file.file_data!, param: `${param}.file.file_data` } : [],
   )
-  const files = await fetchDocuments(services, urls)
+  const files = await remoteFiles.documents(urls)
   const inlined = new Map(
     remote.map(({ part }, i): [UserPart, UserPart] => {
       const { contentType, bytes } = files[i]!
@@ -139,36 +135,6 @@ export async function inlineChatDocuments(
       : message,
   )
   return { ...body, messages: messages as ChatMessage[] }
-}
-
-const maxDocuments = 16
-const maxBytes = 32 * 1024 * 1024
-const timeoutMs = 15_000
-
-/** A document by URL, and the field of the request that names it. */
-type RemoteDocument = { url: string; param: string }
-
-/**
- * Fetches the documents of a request, 32 MiB in all, with their media types without parameters. Throws 400
- * `url_not_allowed`, `invalid_request`, 413 naming the field.
- */
-async function fetchDocuments(
-  { urlPolicy }: Pick<Platform, 'urlPolicy'>,
-  remote: readonly RemoteDocument[],
-): Promise<{ contentType: string; bytes: Buffer }[]> {
-  if (remote.length > maxDocuments) {
-    const message = `At most ${maxDocuments} documents can be sent by URL; send the others inline.`
-    throw new GatewayError('invalid_request', message, { param: remote[maxDocuments]!.param })
-  }
-  const files: { contentType: string; bytes: Buffer }[] = []
-  let bytesLeft = maxBytes
-  for (const { url, param } of remote) {
-    const { contentType, bytes } = await fetchPublic(url, { ...urlPolicy, maxBytes: bytesLeft, timeoutMs, param })
-    bytesLeft -= bytes.length
-    const [type] = contentType.split(';')
-    files.push({ contentType: type!.trim() || 'application/octet-stream', bytes })
-  }
-  return files
 }
 
 /** The size of all documents; null if one is unknown. */
@@ -200,13 +166,13 @@ export async function measureMessages(body: MessagesRequest, features: Features,
 
 /** Inlines the documents of a Messages request that are behind a URL. */
 export async function inlineMessagesDocuments(
-  services: Pick<Platform, 'urlPolicy'>,
+  remoteFiles: RemoteFiles,
   body: MessagesRequest,
 ): Promise<MessagesRequest> {
   const remote = documentsIn(body).filter(({ document }) => document.source.type === 'url')
   if (remote.length === 0) return body
   const urls = remote.map(({ document, param }) => ({ url: document.source.url ?? '', param: `${param}.source.url` }))
-  const files = await fetchDocuments(services, urls)
+  const files = await remoteFiles.documents(urls)
   const inlined = new Map(remote.map(({ document }, i) => [document, withFile(document, files[i]!)]))
   const replace = (block: Block): Block => {
     if (isBlock(block, 'tool_result') && Array.isArray(block.content))
@@ -278,13 +244,13 @@ export async function measureGenerateContent(
 
 /** Inlines the sounds and documents of a request in Google's form that are behind a URL; images are fetched where it is sent. */
 export async function inlineGenerateContent(
-  services: Pick<Platform, 'urlPolicy'>,
+  remoteFiles: RemoteFiles,
   body: GenerateContentRequest,
 ): Promise<GenerateContentRequest> {
   const remote = filesIn(body).filter(({ part }) => part.fileData && fileKindOf(part.fileData.mimeType) !== 'image')
   if (remote.length === 0) return body
   const urls = remote.map(({ part, param }) => ({ url: part.fileData!.fileUri, param: `${param}.fileData.fileUri` }))
-  const files = await fetchDocuments(services, urls)
+  const files = await remoteFiles.documents(urls)
   const inlined = new Map(
     remote.map(({ part: { fileData, ...others } }, i): [FilePart, FilePart] => {
       const { contentType, bytes } = files[i]!

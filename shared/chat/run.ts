@@ -35,6 +35,7 @@ import {
   type Attempt,
   firstTokenTimeout,
   isStopped,
+  type PreparedCall,
   type ReceivedAnswer,
   readOnTime,
   receiveAnswer,
@@ -44,8 +45,8 @@ import { bill } from './bill.ts'
 import type { Billing, ChatFormat, StreamInfo } from './chat-format.ts'
 import { chatFormats } from './chat-formats.ts'
 import { withLeadingItem } from './leading-item.ts'
-import { measureIfAllowed } from './measure-request.ts'
-import { fetchMedia, noMedia } from './remote-media.ts'
+import { hasMeasured, measureIfAllowed } from './measure-request.ts'
+import { noMedia, RemoteFiles } from './remote-files.ts'
 import { openReservationExtensions, type ReservationExtensions } from './reservation-extensions.ts'
 import { restateFailure } from './restate-failure.ts'
 import { type ChatRunInput, GuardrailsChanged, type Serve } from './run-input.ts'
@@ -88,9 +89,6 @@ function runUnguarded<K extends DirectKind>(
   return new Run(services, input, client).start()
 }
 
-/** A request translated for its target. */
-type PreparedCall<K extends DirectKind> = Pick<Attempt<K>, 'adapter' | 'protocol' | 'call' | 'requests'>
-
 /** What was chosen and reserved for a run. */
 type Admitted = { decision: Decision; reservation: Reservation }
 
@@ -110,6 +108,7 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Holds its answers to the format that it asks for; null until one is. */
   #structuredAnswers: StructuredAnswers | null = null
   #extensions: ReservationExtensions | null = null
+  #remoteFiles: RemoteFiles | null = null
   /** Whether the current call has reasoning state. */
   #isStateSent = false
 
@@ -125,8 +124,10 @@ class Run<K extends DirectKind> extends BaseRun {
 
   async start(): Promise<Report> {
     try {
-      if (this.#needsMeasuring)
-        this.#input = await measureIfAllowed(this.services, this.#format, this.#input, this.marginPpm)
+      if (this.policy.environment === 'live' && hasMeasured(this.#format, this.#input.features)) {
+        const files = this.#openRemoteFiles()
+        this.#input = await measureIfAllowed(this.services, this.#format, this.#input, this.marginPpm, files)
+      }
       const found = findStickyTarget(this.services, this.policy, this.#input)
       this.#session = found instanceof Promise ? await found : found
       const admitted = await this.#admit()
@@ -143,6 +144,8 @@ class Run<K extends DirectKind> extends BaseRun {
       }
     } catch (error) {
       throw error instanceof GatewayError ? this.toPublicError(error) : error
+    } finally {
+      this.#remoteFiles?.release()
     }
   }
 
@@ -153,11 +156,8 @@ class Run<K extends DirectKind> extends BaseRun {
     return paid ?? this.#stopped
   }
 
-  /** Whether the request has audio or documents, on which its cost depends. */
-  get #needsMeasuring(): boolean {
-    const { inputs } = this.#input.features
-    const isMeasured = this.#format.measure !== undefined && (inputs.audio || inputs.file)
-    return isMeasured && this.policy.environment === 'live'
+  #openRemoteFiles(): RemoteFiles {
+    return (this.#remoteFiles ??= new RemoteFiles(this.services, this.policy.organisationId))
   }
 
   /** Chooses the targets and reserves the maximum cost at them, under the key's current policy. */
@@ -282,7 +282,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const dryRun = environment === 'test' ? dryRunRequest(services.upstreams, kind, target, body) : null
     if (dryRun instanceof GatewayError) throw dryRun
     const { adapter, protocol } = services.upstreams.adapter(kind, target, environment, body)!
-    const media = adapter.remoteMedia ? await fetchMedia(services, adapter, body, target) : noMedia
+    const media = adapter.remoteMedia ? await this.#openRemoteFiles().media(adapter, body, target) : noMedia
     const reasoning = reasoningOf(services, policy, { kind, credential, refused })
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
     const call: Call<K> = {

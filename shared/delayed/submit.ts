@@ -3,6 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { chatFormatOf } from '../chat/chat-formats.ts'
 import { measureRequest } from '../chat/measure-request.ts'
+import { RemoteFiles } from '../chat/remote-files.ts'
 import { admitRequest } from '../engine/base-run.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
@@ -135,7 +136,10 @@ export async function submitDelayed(
   if (webhookUrl !== null) await assertPublicUrl(webhookUrl, { ...urlPolicy, param: 'webhook_url' })
   await services.files.quota.assertRoom(key.policy)
   if (key.policy.environment === 'live') {
-    await inBody(at, () => measureRequest(services, format, body, features, key.policy))
+    const remoteFiles = new RemoteFiles(services, key.policy.organisationId)
+    await inBody(at, () => measureRequest(remoteFiles, format, body, features, key.policy)).finally(() =>
+      remoteFiles.release(),
+    )
     key.forget()
   }
   const startedMs = services.clock.now()

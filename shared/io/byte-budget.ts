@@ -15,10 +15,10 @@ const maxIdleOwners = 10_000
 const maxPublicBodyBytes = 16 * 1024 * 1024
 
 /**
- * Memory budgets of requests: bodies of authenticated callers, bodies of unauthenticated callers, buffered responses, and
- * conversations that open connections can continue.
+ * Memory budgets of requests: bodies of authenticated callers, bodies of unauthenticated callers, buffered responses,
+ * conversations that open connections can continue, and files that are fetched for requests.
  */
-export type Budgets = { [name in 'bodies' | 'publicBodies' | 'answers' | 'conversations']: ByteBudget }
+export type Budgets = { [name in 'bodies' | 'publicBodies' | 'answers' | 'conversations' | 'remoteFiles']: ByteBudget }
 
 export function openBudgets({ maxBodyBytes, maxResponseBytes }: LoadLimits): Budgets {
   return {
@@ -26,6 +26,7 @@ export function openBudgets({ maxBodyBytes, maxResponseBytes }: LoadLimits): Bud
     publicBodies: new ByteBudget(maxPublicBodyBytes, 'request bodies'),
     answers: new ByteBudget(maxResponseBytes, 'answers'),
     conversations: new ByteBudget(maxBodyBytes, 'conversations'),
+    remoteFiles: new ByteBudget(maxBodyBytes, 'files behind URLs'),
   }
 }
 

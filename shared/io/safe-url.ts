@@ -2,7 +2,6 @@ import type { LookupAddress, LookupOptions } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import { BlockList, isIP, isIPv4 } from 'node:net'
 import { Readable } from 'node:stream'
-import { buffer } from 'node:stream/consumers'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type ErrorDetails, GatewayError } from '../base/errors.ts'
 import { noProxies, type Proxies, proxyFor } from '../base/proxies.ts'
@@ -173,10 +172,22 @@ export async function openPublic(address: string, rules: FetchRules): Promise<Op
   }
 }
 
-/** Downloads a whole file, with the checks of `openPublic`. */
-export async function fetchPublic(address: string, rules: FetchRules): Promise<Fetched> {
+/**
+ * Downloads a whole file, with the checks of `openPublic`. `hold` accounts for the memory of each piece of it; what it throws
+ * ends the download.
+ */
+export async function fetchPublic(
+  address: string,
+  rules: FetchRules,
+  hold: (bytes: number) => void = () => {},
+): Promise<Fetched> {
   const { stream, contentType, url } = await openPublic(address, rules)
-  return { contentType, bytes: await buffer(stream), url }
+  const pieces: Buffer[] = []
+  for await (const piece of stream as AsyncIterable<Buffer>) {
+    hold(piece.length)
+    pieces.push(piece)
+  }
+  return { contentType, bytes: Buffer.concat(pieces), url }
 }
 
 type ToRefusal = (error: unknown) => unknown

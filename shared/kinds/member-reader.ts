@@ -205,7 +205,7 @@ function isCovered(member: unknown, name: string, rule: FixedRule | undefined): 
 
 const spaces = ['\n', '\r', ' ', '\t']
 /** Before the base64: a `data:` URI's own beginning, or nothing. */
-const wrappedStart = /^\s*(?:data:[^,]{0,200};\s*base64\s*,)?[\w+/\s=-]*$/i
+const wrappedStart = /^(?:\s*data:[^,]{0,200};\s*base64\s*,)?[\w+/\s=-]*$/i
 const maxStartCharacters = 300
 
 /** Whether a file is base64 with white space in it, as encoders of lines write it; providers refuse that. */
@@ -230,8 +230,8 @@ const link = /^\s*(?:data:|[a-z][a-z\d+.-]{0,30}:\/\/)/i
 const beginning =
   /^\s*(?:iVBORw0KGgo|\/9j\/|R0lGOD|UklGR|SUkqA|TU0AK|AAAA[\w+/]{2}Z0eX|GkXfo|JVBERi|UEsDB|SUQz|T2dnUw|ZkxhQ|Rk9STQ|PHN2Z|PD94bW|(?:Qk[0-3]|\/\/[E-Pk-v]|\/\+[M-P])[\w+/]{60})/
 
-/** Base64 of a length that no id has. Lines may end in it. */
-const long = /^[\w+/\r\n-]{1024,}={0,2}\s*$/
+/** Base64 of a length that no id has, without white space at its end. Lines may end in it. */
+const long = /^[\w+/\r\n-]{1024,}={0,2}$/
 
 /** Names of ids of files, and of opaque state, which is base64 too and costs no more than its characters. */
 const fileId = /(?:^|_)file_?[iI]ds?$|FileIds?$/
@@ -251,5 +251,5 @@ export function looksLikeFile(value: unknown, name: string): boolean {
 
 function isFile(text: string, name: string): boolean {
   if (link.test(text) || fileId.test(name)) return true
-  return !opaque.test(name) && (beginning.test(text) || long.test(text))
+  return !opaque.test(name) && (beginning.test(text) || long.test(text.trimEnd()))
 }

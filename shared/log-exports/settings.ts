@@ -59,8 +59,8 @@ const region = z
   .describe('Of the bucket; `us-east-1` by default.')
 const prefix = z
   .string()
-  .regex(/^(?:[\w.-]+\/?)*$/)
   .max(200)
+  .regex(/^(?:[\w.-]+(?:\/[\w.-]+)*\/?)?$/)
   .describe('The folder of the objects.')
 const format = z
   .enum(['ndjson', 'json', 'protobuf'])

@@ -1,6 +1,6 @@
 import { newId } from '../../base/ids.ts'
 import { chatFormatOf } from '../../chat/chat-formats.ts'
-import { noMedia } from '../../chat/remote-media.ts'
+import { noMedia } from '../../chat/remote-files.ts'
 import { failureOf } from '../../engine/failures.ts'
 import type { Bill } from '../../engine/report.ts'
 import { usageEvent } from '../../engine/report.ts'
