@@ -66,6 +66,8 @@ export function validateRequest<T, Raw extends Buffer | null>(
   if (predicateOf(schema)?.(value) && !hasNull(value)) return { body: value as T, raw }
   const given = inSchemaForm(schema, value)
   const body = validate(schema, given, what)
+  const dropped = findDropped(given, body)
+  if (dropped !== null) throw unknownFieldError(formatPath(dropped), null)
   return { body, raw: given === value ? raw : edited(raw, value as Json, given as Json) }
 }
 
@@ -74,6 +76,23 @@ type Json = Record<string, unknown>
 /** A member of an object itself: clients may send names such as `toString`. */
 function ownMember<T>(object: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined
+}
+
+const droppedName = '__proto__'
+
+/**
+ * The path of a member that zod drops for its name, so that nothing has checked it, while the text of the body would be sent
+ * with it; null if there is none. What schemas leave open keeps such members.
+ */
+function findDropped(given: unknown, body: unknown, path: PropertyKey[] = []): PropertyKey[] | null {
+  if (given === body || typeof given !== 'object' || given === null) return null
+  const checked = Object(body) as Json
+  if (Object.hasOwn(given, droppedName) && !Object.hasOwn(checked, droppedName)) return [...path, droppedName]
+  for (const name in given) {
+    const found = findDropped((given as Json)[name], ownMember(checked, name), [...path, name])
+    if (found) return found
+  }
+  return null
 }
 
 /** The text of a body with the members that changed; the others keep their characters. */

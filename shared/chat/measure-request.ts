@@ -9,7 +9,7 @@ import { fileKindOf } from '../kinds/generate-content-members.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
 import { countDocuments } from '../kinds/messages-members.ts'
-import type { Features } from '../routing/features.ts'
+import { type Features, hasMeasuredInput } from '../routing/features.ts'
 import { snapshotOf } from '../routing/options.ts'
 import { route } from '../routing/router.ts'
 import type { ChatFormat } from './chat-format.ts'
@@ -46,9 +46,9 @@ export async function measureInline<K extends DirectKind>(
 
 type MeasuringFormat<K extends DirectKind> = Pick<ChatFormat<K>, 'measure' | 'inlineDocuments'>
 
-/** Whether a request has content that has to be measured: audio or documents, on which its cost depends. */
-export function hasMeasured({ measure }: Pick<MeasuringFormat<DirectKind>, 'measure'>, { inputs }: Features): boolean {
-  return measure !== undefined && (inputs.audio || inputs.file)
+/** Whether a request has content that has to be measured. */
+function hasMeasured({ measure }: MeasuringFormat<DirectKind>, features: Features): boolean {
+  return measure !== undefined && hasMeasuredInput(features)
 }
 
 /**
@@ -63,6 +63,7 @@ export async function measureIfAllowed<K extends DirectKind>(
   remoteFiles: RemoteFiles,
 ): Promise<ChatRunInput<K>> {
   const { key, kind, body, features } = input
+  if (!hasMeasured(format, features)) return input
   const inputs = snapshotOf(services, marginPpm)
   await services.policies.decide(key, policy => route(inputs, { policy, kind, request: body, features }))
   const measured = await measureRequest(remoteFiles, format, body, features, key.policy)

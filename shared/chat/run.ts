@@ -24,7 +24,7 @@ import type { Call, Protocol, Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { asksForRepair } from '../providers/toolkit/request-fields.ts'
 import type { Route } from '../providers/upstreams.ts'
-import { asksForFormat } from '../routing/features.ts'
+import { asksForFormat, hasMeasuredInput } from '../routing/features.ts'
 import { listedRequest } from '../routing/listed-request.ts'
 import { dryRunRequest, snapshotOf } from '../routing/options.ts'
 import { coversCall, isExtensible, marginOf, maxCostOfRun, ownSearches, withoutServedTier } from '../routing/pricing.ts'
@@ -45,7 +45,7 @@ import { bill } from './bill.ts'
 import type { Billing, ChatFormat, StreamInfo } from './chat-format.ts'
 import { chatFormats } from './chat-formats.ts'
 import { withLeadingItem } from './leading-item.ts'
-import { hasMeasured, measureIfAllowed } from './measure-request.ts'
+import { measureIfAllowed } from './measure-request.ts'
 import { noMedia, RemoteFiles } from './remote-files.ts'
 import { openReservationExtensions, type ReservationExtensions } from './reservation-extensions.ts'
 import { restateFailure } from './restate-failure.ts'
@@ -124,7 +124,7 @@ class Run<K extends DirectKind> extends BaseRun {
 
   async start(): Promise<Report> {
     try {
-      if (this.policy.environment === 'live' && hasMeasured(this.#format, this.#input.features)) {
+      if (this.policy.environment === 'live' && hasMeasuredInput(this.#input.features)) {
         const files = this.#openRemoteFiles()
         this.#input = await measureIfAllowed(this.services, this.#format, this.#input, this.marginPpm, files)
       }

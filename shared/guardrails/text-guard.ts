@@ -1,6 +1,7 @@
 import { checks, type DetectorType, type Guardrails, type Side } from '../keys/guardrails.ts'
 import { contextLength, findMatches, isMatch, type Match, tailStart } from './detectors.ts'
 import { Placeholders } from './placeholders.ts'
+import { readText } from './read-text.ts'
 
 /** How a text is read: `isJson` = a part of JSON, whose escapes are no text; `isSealed` = its model verifies it when it comes back. */
 export type TextForm = { isJson: boolean; isSealed: boolean }
@@ -49,7 +50,7 @@ export class TextGuard {
   findBlocked(text: string, { isJson }: Pick<TextForm, 'isJson'>): DetectorType | null {
     if (this.blocked.size === 0) return null
     // All types: a value that is part of another one does not count.
-    for (const { type } of findMatches(isJson ? withoutEscapes(text) : text, this.#types))
+    for (const { type } of findMatches(readText(text, isJson).read, this.#types))
       if (this.blocked.has(type)) return type
     return null
   }
@@ -75,13 +76,13 @@ export class TextGuard {
     return this.masked.size > 0 ? findMatches(read, this.#types, from) : []
   }
 
-  /** What stands in place of a value. */
-  replacement({ type }: Match, written: string, { isJson }: Pick<TextForm, 'isJson'>): string {
-    if (!this.masked.has(type)) return written
+  /** What stands in place of a value; null: the value itself. */
+  replacement({ type }: Match, written: string, { isJson }: Pick<TextForm, 'isJson'>): string | null {
+    if (!this.masked.has(type)) return null
     const { placeholders } = this
     const value = isJson ? unescaped(written) : written
     // The caller's own value, which only its answer repeats.
-    if (this.#side === 'output' && placeholders.isOwn(value)) return written
+    if (this.#side === 'output' && placeholders.isOwn(value)) return null
     if (this.#isCounting) this.counts.set(type, (this.counts.get(type) ?? 0) + 1)
     return this.#side === 'input' ? placeholders.add(type, value) : placeholders.hide(type, value)
   }
@@ -99,6 +100,8 @@ export class GuardedText {
   /** The end of what was returned, as it was read: what precedes a value decides whether it is one. */
   #context = ''
   #pending = ''
+  /** Whether what follows what was returned is inside of a string, of JSON. */
+  #isInString = false
   /** Whether what it returned differs from the text. */
   isChanged = false
 
@@ -112,28 +115,48 @@ export class GuardedText {
     const guard = this.#guard
     const text = this.#pending + part
     const before = this.#context.length
-    const read = this.#context + (this.#form.isJson ? withoutEscapes(text) : text)
-    const safe = isLast ? text.length : Math.max(0, this.#safeEnd(read) - before)
+    const { read: own, beginOf, endOf } = readText(text, this.#form.isJson)
+    const read = this.#context + own
+    const safeRead = isLast ? read.length : Math.max(before, this.#safeEnd(read))
     let at = 0
-    let end = safe
+    let readEnd = safeRead
     let out = ''
+    let readAt = before
     for (const match of guard.matches(read, before)) {
-      const [start, matchEnd] = [match.start - before, match.end - before]
-      if (start >= safe) break
-      if (matchEnd > safe) {
+      if (match.start >= safeRead) break
+      if (match.end > safeRead) {
         // It reaches into what is not certain.
-        end = start
+        readEnd = match.start
         break
       }
+      const [start, end] = [beginOf(match.start - before), endOf(match.end - before)]
+      this.#passQuotes(read, readAt, match.start)
+      readAt = match.start
       out += guard.between(text.slice(at, start), this.#form)
-      out += guard.replacement(match, text.slice(start, matchEnd), this.#form)
-      at = matchEnd
+      out += this.#replace(match, text.slice(start, end))
+      at = end
     }
+    this.#passQuotes(read, readAt, readEnd)
+    const end = isLast ? text.length : beginOf(readEnd - before)
     out += guard.between(text.slice(at, end), this.#form)
-    this.#context = read.slice(Math.max(0, before + end - contextLength), before + end)
+    this.#context = read.slice(Math.max(0, readEnd - contextLength), readEnd)
     this.#pending = text.slice(end)
     this.isChanged ||= out !== text.slice(0, end)
     return out
+  }
+
+  #replace(match: Match, written: string): string {
+    const replacement = this.#guard.replacement(match, written, this.#form)
+    if (replacement === null) return written
+    // A number, in whose place no text may stand as it is.
+    return this.#form.isJson && !this.#isInString ? `"${replacement}"` : replacement
+  }
+
+  /** Notes the ends of strings in JSON between two positions of the text as it is read. */
+  #passQuotes(read: string, from: number, to: number): void {
+    if (!this.#form.isJson) return
+    for (let i = read.indexOf('"', from); i >= 0 && i < to; i = read.indexOf('"', i + 1))
+      this.#isInString = !this.#isInString
   }
 
   /** Up to where the text is certain: before what may become a value, or a placeholder. */
@@ -151,17 +174,4 @@ function unescaped(written: string): string {
   } catch {
     return written
   }
-}
-
-/** An escape of JSON; one that is cut off has no end. */
-const escapes = /\\(?:u[\da-fA-F]{0,3}$|$|u[\da-fA-F]{4}|.)/gs
-const cutOff = /^\\(?:u[\da-fA-F]{0,3})?$/
-
-/**
- * JSON with every escape replaced by as many characters that no value has. An escape that is cut off is replaced by others, which
- * are held back.
- */
-function withoutEscapes(json: string): string {
-  if (!json.includes('\\')) return json
-  return json.replace(escapes, found => (cutOff.test(found) ? '\x01' : '\0').repeat(found.length))
 }

@@ -2,7 +2,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import { emptyEnvelope } from '../kinds/reasoning.ts'
 import type { TextForm } from './text-guard.ts'
 
-// The texts of requests and answers of every dialect. Every string is one, except those that are known to be none, and have the
+// The texts of requests and answers of every dialect. Every string is one, and in arguments every long number, except those that are known to be none, and have the
 // form of that: what is added to a dialect later, or written where no text belongs, is checked as well.
 
 /** Who wrote a text of a request; `tool`: the result of a call. */
@@ -88,7 +88,7 @@ function mapObject(object: Record<string, unknown>, path: string, walk: Walk | n
       if (shown !== name) (renamed ??= new Map()).set(name, shown)
     }
     const value = object[name]
-    if (value === null || (typeof value !== 'string' && typeof value !== 'object')) continue
+    if (value === null || !isRead(value)) continue
     const at = inner ?? rootOf(name)
     const free = isFree || (freeMembers.has(name) && (walk !== null || name === 'metadata') && !Array.isArray(value))
     const isProse = free || !(tokenMembers.has(name) || fileMembers.has(name)) || isProseIn(object, name)
@@ -125,17 +125,32 @@ function mapValue(value: unknown, path: string, walk: Walk, name: string, visit:
     if (!isProse && !isToken && fileMembers.has(name) && (link.test(value) || isWrappedFile(value))) return value
     return visit(value, { path, role, isContent, isSealed, isJson, isToken })
   }
+  if (typeof value === 'number') return walk.isFree ? visitNumber(value, { ...walk, path }, visit) : value
   if (typeof value !== 'object' || value === null) return value
   if (!Array.isArray(value)) return mapObject(value as Record<string, unknown>, path, walk, visit)
   let copy: unknown[] | null = null
   for (const [i, item] of value.entries()) {
-    if (item === null || (typeof item !== 'string' && typeof item !== 'object')) continue
+    if (item === null || !isRead(item)) continue
     const replaced = mapValue(item, `${path}.${i}`, walk, name, visit)
     if (replaced === item) continue
     copy ??= [...value]
     copy[i] = replaced
   }
   return copy ?? value
+}
+
+/** The shortest number that may be a value: a payment card's has thirteen digits. */
+const minNumber = 1e12
+
+function isRead(value: unknown): boolean {
+  return typeof value === 'string' || typeof value === 'object' || (typeof value === 'number' && value >= minNumber)
+}
+
+/** A number, or the text that replaces it. */
+function visitNumber(value: number, { role, isContent, isSealed, path }: Walk & { path: string }, visit: Visit) {
+  const text = String(value)
+  const shown = visit(text, { path, role, isContent, isSealed, isJson: false, isToken: false })
+  return shown === text ? value : shown
 }
 
 function rootOf(name: string): Walk {

@@ -84,6 +84,11 @@ type Asked = { webSearches: WebSearches }
 /** Tokens that the results of one search usually add to the prompt. */
 const resultTokens = 5_000
 
+/** Whether a request has audio or documents, whose size its cost depends on. */
+export function hasMeasuredInput({ inputs }: Pick<Features, 'inputs'>): boolean {
+  return inputs.audio || inputs.file
+}
+
 /** Whether a request says in which JSON its answer is to be. */
 export function asksForFormat({ jsonSchema, jsonObject }: Features): boolean {
   return jsonSchema || jsonObject

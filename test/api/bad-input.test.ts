@@ -235,14 +235,38 @@ test.serial('404 model_not_found for names that no model has', async t => {
 })
 
 test.serial('200 with unknown fields of chat-shaped routes left out and named', async t => {
-  const extra = { x_vendor: { deep: [1, null, 'text'] }, __proto__: undefined, constructor: { a: 1 }, toString: 5 }
+  const extra = { x_vendor: { deep: [1, null, 'text'] }, constructor: { a: 1 }, toString: 5 }
   upstream.reset()
-  const body = JSON.stringify({ ...hello, ...extra }).replace('{', '{"__proto__":{"polluted":true},')
-  const answer = await send(chat, body)
+  const answer = await send(chat, JSON.stringify({ ...hello, ...extra }))
   t.is(answer.status, 200)
   t.regex(answer.headers.get('x-gateway-dropped')!, /\bx_vendor\b/)
   t.is(upstream.requests[0]!.body.x_vendor, undefined)
+})
+
+test.serial('400 unknown_field for a member that no check would see, wherever it is', async t => {
+  upstream.reset()
+  const hidden = '"__proto__":{"polluted":true,"type":"image_url","image_url":{"url":"https://a.test/a.png"}}'
+  for (const path of bodyPaths) {
+    const text = JSON.stringify(validBodies[path]).replace('{', `{${hidden},`)
+    await answersError(t, await send(path, text), 'unknown_field', '__proto__', path)
+  }
+  const message = `{"role":"user","content":"Hi",${hidden}}`
+  const part = `{"role":"user","content":[{"type":"text","text":"Hi",${hidden}}]}`
+  for (const [turn, field] of [
+    [message, 'messages.0.__proto__'],
+    [part, 'messages.0.content.0.__proto__'],
+  ] as const) {
+    const { messages: _, ...others } = hello
+    const text = JSON.stringify(others).replace(/\}$/, `,"messages":[${turn}]}`)
+    await answersError(t, await send(chat, text), 'unknown_field', field, field)
+  }
+  t.is(upstream.requests.length, 0)
   t.is(({} as { polluted?: boolean }).polluted, undefined)
+  // A name within a schema is one that the provider reads.
+  const schema = '{"type":"object","properties":{"__proto__":{"type":"string"}}}'
+  const tools = `,"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}]}`
+  t.is((await send(chat, JSON.stringify(hello).replace(/\}$/, tools))).status, 200)
+  t.true(upstream.requests[0]!.raw.toString().includes(schema))
 })
 
 test.serial('200 or 400 for fields that are null and have the names of what every object inherits', async t => {

@@ -83,6 +83,12 @@ const values = [
     openAiKey,
     ownKey,
   ],
+  ...[
+    '4111\u202f1111\u202f1111\u202f1111',
+    '5555\u200b555555554444',
+    '４１１１１１１１１１１１１１１１',
+    '+49\u201130\u2011901820',
+  ],
   ...['jane@example.com', 'john.doe@mail.example.org', '+49 30 901820', '(555) 234-5678', 'AKIAIOSFODNN7EXAMPLE'],
 ]
 const filler = [
@@ -106,7 +112,24 @@ const filler = [
     '\\"',
     '"',
   ],
-  ...['+', '00', ' 4 ', 'DE', '@', '.com', 'sk-', '-----BEGIN ', 'é', '🙂', '\u00a0'],
+  ...[
+    '+',
+    '00',
+    ' 4 ',
+    'DE',
+    '@',
+    '.com',
+    'sk-',
+    '-----BEGIN ',
+    'é',
+    '🙂',
+    '\u00a0',
+    '\u200b',
+    '\u202f',
+    '\\u00e9',
+    '\\',
+    ':',
+  ],
 ]
 const pieces = fc.array(fc.oneof(fc.constantFrom(...values), fc.constantFrom(...filler)), { maxLength: 30 })
 const maskAll: Pick<Guardrails, 'detectors'> = {
@@ -165,6 +188,55 @@ test('an escape of JSON before a value stays whole', t => {
   t.deepEqual(JSON.parse(masked), { note: 'Hello\n[EMAIL_1]\t[CARD_1]' })
 })
 
+test('a number in JSON is masked by a text', t => {
+  for (const cuts of [[], [3, 9, 20, 21, 40]]) {
+    const guarded = new GuardedText(new TextGuard(maskAll, 'input', new Placeholders()), {
+      isJson: true,
+      isSealed: false,
+    })
+    const chunks = chunksOf('{"note":"\\"4111111111111111","cards":[4111111111111111,1],"n": 5555555555554444}', cuts)
+    const masked = chunks.map((chunk, i) => guarded.push(chunk, i === chunks.length - 1)).join('')
+    t.deepEqual(JSON.parse(masked), { note: '"[CARD_1]', cards: ['[CARD_1]', 1], n: '[CARD_2]' })
+  }
+})
+
+/** Forms in which documents, web pages and models write the same value, and programs text that has JSON in it. */
+const forms: Record<string, [type: DetectorType, text: string]> = {
+  'narrow no-break spaces': ['card', '4111\u202f1111\u202f1111\u202f1111'],
+  'thin spaces': ['iban', 'DE89\u20093704\u20090044\u20090532\u20090130\u200900'],
+  'no-break hyphens': ['card', '4111\u20111111\u20111111\u20111111'],
+  'en dashes': ['phone', '+49\u201330\u2013901820'],
+  'digits of full width': ['card', '４１１１　１１１１　１１１１　１１１１'],
+  'an address of full width': ['email', 'ｊａｎｅ＠ｅｘａｍｐｌｅ．ｃｏｍ'],
+  'Arabic digits': ['phone', '+٤٩ ٣٠ ٩٠١٨٢٠'],
+  'Devanagari digits': ['card', '४१११११११११११११११'],
+  'zero-width spaces': ['card', '4111\u200b1111\u200b1111\u200b1111'],
+  'soft hyphens': ['email', 'jane.doe@exam\u00adple.com'],
+}
+for (const [name, [type, value]] of Object.entries(forms))
+  test(`masks a value in another form: ${name}`, t => {
+    const placeholders = new Placeholders()
+    const form = { isJson: false, isSealed: false }
+    const masked = new TextGuard(maskAll, 'input', placeholders).apply(`Of ${value} and 12`, form)
+    t.is(masked, `Of [${type.toUpperCase()}_1] and 12`)
+    t.is(new TextGuard({ detectors: [] }, 'output', placeholders).apply(masked, form), `Of ${value} and 12`)
+  })
+
+test('masks values behind escapes, in text that has JSON in it', t => {
+  const values = {
+    card: '4111111111111111',
+    phone: '+49 30 901820',
+    iban: 'DE89370400440532013000',
+    email: 'jane@example.com',
+  }
+  for (const [type, value] of Object.entries(values))
+    for (const control of ['\n', '\t', '\u0001', '"']) {
+      const text = `Result: ${JSON.stringify({ text: `x${control}${value}${control}y` })}`
+      const masked = new TextGuard(maskAll, 'input', new Placeholders()).apply(text, { isJson: false, isSealed: false })
+      t.is(masked, text.replace(value, `[${type.toUpperCase()}_1]`))
+    }
+})
+
 test('ordinary words are passed on as they come', t => {
   const guard = new TextGuard(maskAll, 'output', new Placeholders())
   const guarded = new GuardedText(guard, { isJson: false, isSealed: false })
@@ -174,7 +246,11 @@ test('ordinary words are passed on as they come', t => {
 
 test('long texts without values, and with many beginnings of them, are scanned in linear time', t => {
   const guard = new TextGuard(maskAll, 'output', new Placeholders())
-  for (const part of ['a', '4111 ', '+49 3', 'sk-', 'a@', 'eyJ', 'DE89 ', '-----BEGIN ', '[EMAIL_', 'x.', '(555) ']) {
+  const beginnings = [
+    ...['a', '4111 ', '+49 3', 'sk-', 'a@', 'eyJ', 'DE89 ', '-----BEGIN ', '[EMAIL_', 'x.', '(555) '],
+    ...['4\u200b', '４', '٤', '\u202f', '\\n', '\\u00e9', '\\', '"'],
+  ]
+  for (const part of beginnings) {
     const text = part.repeat(Math.ceil(1_000_000 / part.length))
     const began = performance.now()
     guard.apply(text, { isJson: true, isSealed: false })
