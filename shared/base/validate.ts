@@ -66,8 +66,8 @@ export function validateRequest<T, Raw extends Buffer | null>(
   if (predicateOf(schema)?.(value) && !hasNull(value)) return { body: value as T, raw }
   const given = inSchemaForm(schema, value)
   const body = validate(schema, given, what)
-  const dropped = findDropped(given, body)
-  if (dropped !== null) throw unknownFieldError(formatPath(dropped), null)
+  const dropped = raw && findDropped(given, body)
+  if (dropped) throw unknownFieldError(formatPath(dropped), null)
   return { body, raw: given === value ? raw : edited(raw, value as Json, given as Json) }
 }
 

@@ -39,10 +39,8 @@ export function vtt(segments: readonly Segment[]): string {
 
 /** An empty line would end the caption, and an arrow would start another. */
 function lineOf(text: string): string {
-  return text
-    .trim()
-    .replace(/\s*\n\s*/g, '\n')
-    .replaceAll('-->', '->')
+  const lines = text.split('\n').map(line => line.trim())
+  return lines.filter(Boolean).join('\n').replaceAll('-->', '->')
 }
 
 function span(start: number, end: number, point: ',' | '.'): string {
