@@ -155,8 +155,8 @@ export class GuardedText {
   /** Notes the ends of strings in JSON between two positions of the text as it is read. */
   #passQuotes(read: string, from: number, to: number): void {
     if (!this.#form.isJson) return
-    for (let i = read.indexOf('"', from); i >= 0 && i < to; i = read.indexOf('"', i + 1))
-      this.#isInString = !this.#isInString
+    // Not by a search, which would go on beyond `to` for each value.
+    for (let i = from; i < to; i++) if (read[i] === '"') this.#isInString = !this.#isInString
   }
 
   /** Up to where the text is certain: before what may become a value, or a placeholder. */
