@@ -84,13 +84,13 @@ const droppedName = '__proto__'
  * The path of a member that zod drops for its name, so that nothing has checked it, while the text of the body would be sent
  * with it; null if there is none. What schemas leave open keeps such members.
  */
-function findDropped(given: unknown, body: unknown, path: PropertyKey[] = []): PropertyKey[] | null {
+function findDropped(given: unknown, body: unknown): PropertyKey[] | null {
   if (given === body || typeof given !== 'object' || given === null) return null
   const checked = Object(body) as Json
-  if (Object.hasOwn(given, droppedName) && !Object.hasOwn(checked, droppedName)) return [...path, droppedName]
+  if (Object.hasOwn(given, droppedName) && !Object.hasOwn(checked, droppedName)) return [droppedName]
   for (const name in given) {
-    const found = findDropped((given as Json)[name], ownMember(checked, name), [...path, name])
-    if (found) return found
+    const found = findDropped((given as Json)[name], ownMember(checked, name))
+    if (found) return [name, ...found]
   }
   return null
 }
