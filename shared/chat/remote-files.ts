@@ -1,9 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
 import type { HeldBytes } from '../io/byte-budget.ts'
 import { type Fetched, fetchPublic } from '../io/safe-url.ts'
-import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Platform } from '../platform.ts'
-import type { DirectAdapter, Media, Target } from '../providers/contract.ts'
+import type { Media } from '../providers/contract.ts'
 
 export const noMedia: ReadonlyMap<string, Media> = new Map()
 const maxFiles = 16
@@ -16,7 +15,7 @@ const timeoutMs = 15_000
 const copies = 4
 
 /** A file behind a URL, and the field of the request that names it. */
-export type RemoteFile = { url: string; param: string }
+type RemoteFile = { url: string; param: string }
 
 /**
  * The files behind the URLs of one run. A short request can name files of many megabytes, so what is fetched counts in a
@@ -51,14 +50,9 @@ export class RemoteFiles {
     })
   }
 
-  /** Fetches the remote media whose bytes an adapter needs. Throws as `documents` does. */
-  async media<K extends DirectKind>(
-    adapter: DirectAdapter<K>,
-    body: DirectKinds[K]['request'],
-    target: Target,
-  ): Promise<ReadonlyMap<string, Media>> {
-    const urls = [...new Set(adapter.remoteMedia?.(body, target) ?? [])]
-    if (urls.length === 0) return noMedia
+  /** Fetches the media at the URLs whose bytes an adapter needs. Throws as `documents` does. */
+  async media(named: readonly string[]): Promise<ReadonlyMap<string, Media>> {
+    const urls = [...new Set(named)]
     if (urls.length > maxFiles) {
       const message = `At most ${maxFiles} images by URL can be sent to this model; send the others as data: URIs.`
       throw new GatewayError('invalid_request', message, { param: 'messages' })

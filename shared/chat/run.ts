@@ -108,7 +108,7 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Holds its answers to the format that it asks for; null until one is. */
   #structuredAnswers: StructuredAnswers | null = null
   #extensions: ReservationExtensions | null = null
-  #remoteFiles: RemoteFiles | null = null
+  #openFiles: RemoteFiles | null = null
   /** Whether the current call has reasoning state. */
   #isStateSent = false
 
@@ -124,10 +124,8 @@ class Run<K extends DirectKind> extends BaseRun {
 
   async start(): Promise<Report> {
     try {
-      if (this.policy.environment === 'live' && hasMeasuredInput(this.#input.features)) {
-        const files = this.#openRemoteFiles()
-        this.#input = await measureIfAllowed(this.services, this.#format, this.#input, this.marginPpm, files)
-      }
+      if (this.policy.environment === 'live' && hasMeasuredInput(this.#input.features))
+        this.#input = await measureIfAllowed(this.services, this.#format, this.#input, this.marginPpm, this.#files)
       const found = findStickyTarget(this.services, this.policy, this.#input)
       this.#session = found instanceof Promise ? await found : found
       const admitted = await this.#admit()
@@ -145,7 +143,7 @@ class Run<K extends DirectKind> extends BaseRun {
     } catch (error) {
       throw error instanceof GatewayError ? this.toPublicError(error) : error
     } finally {
-      this.#remoteFiles?.release()
+      this.#openFiles?.release()
     }
   }
 
@@ -156,8 +154,8 @@ class Run<K extends DirectKind> extends BaseRun {
     return paid ?? this.#stopped
   }
 
-  #openRemoteFiles(): RemoteFiles {
-    return (this.#remoteFiles ??= new RemoteFiles(this.services, this.policy.organisationId))
+  get #files(): RemoteFiles {
+    return (this.#openFiles ??= new RemoteFiles(this.services, this.policy.organisationId))
   }
 
   /** Chooses the targets and reserves the maximum cost at them, under the key's current policy. */
@@ -282,7 +280,8 @@ class Run<K extends DirectKind> extends BaseRun {
     const dryRun = environment === 'test' ? dryRunRequest(services.upstreams, kind, target, body) : null
     if (dryRun instanceof GatewayError) throw dryRun
     const { adapter, protocol } = services.upstreams.adapter(kind, target, environment, body)!
-    const media = adapter.remoteMedia ? await this.#openRemoteFiles().media(adapter, body, target) : noMedia
+    const urls = adapter.remoteMedia?.(body, target) ?? []
+    const media = urls.length > 0 ? await this.#files.media(urls) : noMedia
     const reasoning = reasoningOf(services, policy, { kind, credential, refused })
     const maxTokens = reservation.clamped ? reservation.outputTokens : null
     const call: Call<K> = {
