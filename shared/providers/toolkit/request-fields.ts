@@ -250,15 +250,20 @@ export function unsentMembers(
 
 /** The top-level fields of a request outside `expected` whose omission the caller may notice. */
 export function noticeableFieldsExcept(body: object, expected: ReadonlySet<string>): string[] {
-  return Object.entries(body).flatMap(([name, value]) =>
-    !expected.has(name) && isNoticeable(name, value) ? [name] : [],
-  )
+  return fieldsExcept(body, expected, isNoticeable)
 }
 
 /** The same on a route that refuses no field of a feature that providers bill apart: such a field is left out like others. */
 export function omittedFieldsExcept(body: object, expected: ReadonlySet<string>): string[] {
-  const isOmitted = (name: string, value: unknown) => isNoticeable(name, value) || asksForPaidFeature(name, value)
-  return Object.entries(body).flatMap(([name, value]) => (!expected.has(name) && isOmitted(name, value) ? [name] : []))
+  return fieldsExcept(body, expected, (name, value) => isNoticeable(name, value) || asksForPaidFeature(name, value))
+}
+
+function fieldsExcept(
+  body: object,
+  expected: ReadonlySet<string>,
+  matters: (name: string, value: unknown) => boolean,
+): string[] {
+  return Object.entries(body).flatMap(([name, value]) => (!expected.has(name) && matters(name, value) ? [name] : []))
 }
 
 /** Attaches the dropped fields to a provider request; omitted if there are none. */

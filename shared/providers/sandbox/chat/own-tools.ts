@@ -3,8 +3,8 @@ import type { MessagesRequest, MessagesTool } from '../../../kinds/messages.ts'
 import { messagesMembers } from '../../../kinds/request-members.ts'
 
 /**
- * Requests of native dialects as the sandbox answers them. What the model's provider refuses of them was refused before, by a dry run
- * of its own adapter; what is left is accepted here as well.
+ * Requests of native dialects as the sandbox answers them. A dry run of the provider's own adapter has already refused what the
+ * provider refuses, so the sandbox accepts all other tools.
  */
 
 const text = { type: 'string' }
