@@ -1,9 +1,11 @@
 import type { DirectKind } from '../kinds/index.ts'
 import { emptyEnvelope } from '../kinds/reasoning.ts'
+import { readTextFile } from './text-file.ts'
 import type { TextForm } from './text-guard.ts'
 
-// The texts of requests and answers of every dialect. Every string is one, and in arguments every long number, except those that are known to be none, and have the
-// form of that: what is added to a dialect later, or written where no text belongs, is checked as well.
+// The texts of requests and answers of every dialect. Every string is one, and in arguments every long number, except those that
+// are known to be none, and have the form of that: what is added to a dialect later, or written where no text belongs, is checked
+// as well. A file in base64 is one if its bytes are text.
 
 /** Who wrote a text of a request; `tool`: the result of a call. */
 export type TextRole = 'system' | 'user' | 'assistant' | 'tool'
@@ -52,8 +54,15 @@ const roles: Record<string, TextRole> = {
 }
 const toolResult = /^(?:tool_result|mcp_tool_result|.*_call_output|.*_tool_result)$/
 
-/** `isProse`: the value of a member is text in any form. */
-type Walk = { role: TextRole; isContent: boolean; isFree: boolean; isSealed: boolean; isProse: boolean }
+/** `isProse`: the value of a member is text in any form. `mediaType`: what an object says of the file in it, if it does. */
+type Walk = {
+  role: TextRole
+  isContent: boolean
+  isFree: boolean
+  isSealed: boolean
+  isProse: boolean
+  mediaType: string
+}
 /** Returns what replaces a text. */
 export type Visit = (text: string, place: Place) => string
 
@@ -120,9 +129,18 @@ function mapValue(value: unknown, path: string, walk: Walk, name: string, visit:
     const { role, isContent, isFree, isSealed, isProse } = walk
     // The arguments of a call are JSON in a string.
     const isJson = name === 'arguments' || name === 'partial_json'
-    if (value === '' || (!isFree && isFile(value))) return value
+    if (value === '') return value
+    const isFileMember = !isProse && fileMembers.has(name)
+    const isWhole = !isFree && isFile(value)
+    const file = isWhole || (isFileMember && isBase64(value)) ? readTextFile(value, walk.mediaType) : null
+    if (file) {
+      const at = { path: `${path} (file)`, role, isContent, isSealed, isJson: false, isToken: false }
+      const shown = visit(file.text, at)
+      if (shown !== file.text) return file.encode(shown)
+    }
+    if (isWhole) return value
     const isToken = !isProse && !noToken.test(value)
-    if (!isProse && !isToken && fileMembers.has(name) && (link.test(value) || isWrappedFile(value))) return value
+    if (isFileMember && !isToken && (link.test(value) || isWrappedFile(value))) return value
     return visit(value, { path, role, isContent, isSealed, isJson, isToken })
   }
   if (typeof value === 'number') return walk.isFree ? visitNumber(value, { ...walk, path }, visit) : value
@@ -155,7 +173,7 @@ function visitNumber(value: number, { role, isContent, isSealed, path }: Walk & 
 
 function rootOf(name: string): Walk {
   const role = systemMembers.has(name) ? 'system' : 'user'
-  return { role, isContent: contents.has(name), isFree: false, isSealed: false, isProse: true }
+  return { role, isContent: contents.has(name), isFree: false, isSealed: false, isProse: true, mediaType: '' }
 }
 
 /** What holds within an object of a body. */
@@ -164,7 +182,13 @@ function within(object: Record<string, unknown>, walk: Walk): Walk {
   const { role, type } = object
   const own = (typeof role === 'string' && roles[role]) || walk.role
   const isResult = typeof type === 'string' && toolResult.test(type)
-  return { ...walk, role: isResult ? 'tool' : own, isSealed: walk.isSealed || isSealed(object) }
+  const mediaType = object.mimeType ?? object.mime_type ?? object.media_type
+  return {
+    ...walk,
+    role: isResult ? 'tool' : own,
+    isSealed: walk.isSealed || isSealed(object),
+    mediaType: typeof mediaType === 'string' ? mediaType : '',
+  }
 }
 
 /** Reasoning that its provider verifies when it comes back. The gateway cannot: it may be anybody's text. */
@@ -188,8 +212,12 @@ const shortLine = /(?:^|\s)\S{1,31}\s+\S/
 
 /** Whether a text is a file in lines of base64. */
 function isWrappedFile(text: string): boolean {
-  const encoded = text.slice(fileStart.exec(text)?.[0].length ?? 0)
-  return !noBase64.test(encoded) && !shortLine.test(encoded)
+  return isBase64(text) && !shortLine.test(text.slice(fileStart.exec(text)?.[0].length ?? 0))
+}
+
+/** Whether a text, or what follows the beginning of a data URI, has the signs of base64, in lines or not. */
+function isBase64(text: string): boolean {
+  return !noBase64.test(text.slice(fileStart.exec(text)?.[0].length ?? 0))
 }
 
 /** Whether a request has texts as numbers of tokens, which cannot be read. */

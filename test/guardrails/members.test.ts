@@ -160,6 +160,97 @@ for (const [place, requestOf] of Object.entries(places)) {
   })
 }
 
+/** Requests with a file; `mediaType` is what the client says of it. */
+const fileRequests: Record<string, (base64: string, mediaType: string) => readonly [string, object]> = {
+  'chat completions': (base64, mediaType) =>
+    chat({
+      messages: [
+        {
+          ...hi,
+          content: [{ type: 'file', file: { filename: 'a', file_data: `data:${mediaType};base64,${base64}` } }],
+        },
+      ],
+    }),
+  'chat completions, in lines': (base64, mediaType) =>
+    fileRequests['chat completions']!(base64.replace(/.{20}/g, '$&\n'), mediaType),
+  Responses: (base64, mediaType) =>
+    responses([
+      {
+        role: 'user',
+        content: [{ type: 'input_file', filename: 'a', file_data: `data:${mediaType};base64,${base64}` }],
+      },
+    ]),
+  'Responses, without a media type': base64 =>
+    responses([{ role: 'user', content: [{ type: 'input_file', filename: 'a.csv', file_data: base64 }] }]),
+  Gemini: (data, mimeType) => gemini([{ inlineData: { mimeType, data } }, { text: 'x' }]),
+}
+const encoded = (text: string | Buffer) => Buffer.from(text).toString('base64')
+/** All that was sent, with what is base64 in it decoded. */
+const sentText = () =>
+  sent()
+    .map(({ raw }) =>
+      raw
+        .toString()
+        .replaceAll('\\n', '')
+        .replace(/[\w+/]{16,}={0,2}/g, found => `${found} ${Buffer.from(found, 'base64')}`),
+    )
+    .join('\n')
+const csv = `name,address\nJosé,${address}\nMax,max@example.org\n`
+
+for (const [dialect, requestOf] of Object.entries(fileRequests)) {
+  test.serial(`${dialect}: 400 without a call for a value in a text file`, async t => {
+    const live = await accountOf(detecting('block'))
+    for (const mediaType of ['text/csv', 'application/json', 'text/plain;charset=utf-8', 'application/octet-stream']) {
+      const [path, body] = requestOf(encoded(csv), mediaType)
+      const refused = await world.gateway.fetch(path, { key: live, body })
+      const text = await refused.text()
+      t.is(refused.status, 400, `${mediaType}: ${text}`)
+      t.regex(text, /an email address/, mediaType)
+      t.false(text.includes(address))
+    }
+    t.is(sent().length, 0)
+  })
+
+  test.serial(`${dialect}: 200 with the values in a text file masked, and all else of it as it was`, async t => {
+    const live = await accountOf(detecting('mask'))
+    const [path, body] = requestOf(encoded(csv), 'text/csv')
+    const answer = await world.gateway.fetch(path, { key: live, body })
+    t.is(answer.status, 200, await answer.text())
+    t.true(sentText().includes('name,address\nJosé,[EMAIL_1]\nMax,[EMAIL_2]\n'), sentText())
+  })
+
+  test.serial(`${dialect}: 200 with a file that is no text, or has no value, byte for byte`, async t => {
+    const live = await accountOf(detecting('mask'))
+    // A PDF begins with text; its bytes say an address that nobody can change without breaking it.
+    const pdf = Buffer.concat([Buffer.from(`%PDF-1.7\n%`), Buffer.from([0xe2, 0xe3, 0xcf, 0xd3]), Buffer.from(csv)])
+    for (const [bytes, mediaType] of [
+      [pdf, 'application/pdf'],
+      [Buffer.from('name\nJosé\n'), 'text/csv'],
+    ] as const) {
+      const [path, body] = requestOf(encoded(bytes), mediaType)
+      await (await world.gateway.fetch(path, { key: live, body })).text()
+      const raw = sent().at(-1)!.raw.toString().replaceAll('\\n', '')
+      t.true(raw.includes(encoded(bytes)), raw)
+    }
+  })
+}
+
+test.serial('200 with the text of a file for the guard, which replaces it', async t => {
+  const webhook = { url: guard.url, on: 'input' as const, timeout_ms: 2_000, on_failure: 'fail_closed' as const }
+  const live = await accountOf({ ...detecting('mask'), webhook })
+  const [path, body] = fileRequests['chat completions']!(encoded(csv), 'text/csv')
+  const id = 'messages.0.content.0.file.file_data (file)'
+  guard.always = verdict({ action: 'replace', texts: [{ id, text: 'nobody' }] })
+  const answer = await world.gateway.fetch(path, { key: live, body })
+  t.is(answer.status, 200, await answer.text())
+  const asked = questionsOf(guard)[0]!.texts.find(text => text.id === id)
+  t.is(asked?.text, 'name,address\nJosé,[EMAIL_1]\nMax,[EMAIL_2]\n')
+  t.is(
+    world.openai.requests[0]!.body.messages[0].content[0].file.file_data,
+    `data:text/csv;base64,${encoded('nobody')}`,
+  )
+})
+
 test.serial('200 with the value of a name restored in the answer, and the name as a text for the guard', async t => {
   const webhook = { url: guard.url, on: 'input' as const, timeout_ms: 2_000, on_failure: 'fail_closed' as const }
   const live = await accountOf({ ...detecting('mask'), webhook })
