@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { upToEntries } from '../base/lru-limit.ts'
 import { type Clock, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
@@ -22,7 +23,7 @@ type Known = { offsets: QualityOffsets; readAtMs: MonotonicMs }
  */
 export class LearnedQualities {
   readonly #deps: Deps
-  readonly #known = new LRUCache<string, Known>({ max: maxKeys })
+  readonly #known = new LRUCache<string, Known>(upToEntries(maxKeys))
   readonly #wanted = new Map<string, CountedKey>()
   #timer: NodeJS.Timeout | null = null
   #closed = false

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { GatewayError } from '../base/errors.ts'
 import { secretReplaced } from '../base/key-refusals.ts'
+import { upToEntries } from '../base/lru-limit.ts'
 import type { Clock } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 import { storeUnavailable } from '../io/outage.ts'
@@ -59,7 +60,7 @@ type Stale = { stale: string }
 const tombstoneSeconds = 300
 const readTokenSeconds = 3_600
 const maxCached = 20_000
-const maxCachedSlugs = 500_000
+const slugsOfOne = 25
 const maxRounds = 3
 /** Keys whose read tokens one Redis transaction renews. */
 const maxRenewals = 500
@@ -93,9 +94,9 @@ export class Policies {
   readonly #testLimits: Limits
   readonly #validSince: (shard: Shard) => number
   readonly #cache = new LRUCache<string, Policy>({
-    max: maxCached,
-    maxSize: maxCachedSlugs,
-    sizeCalculation: ({ allowlist }) => 1 + (allowlist?.size ?? 0),
+    ...upToEntries(maxCached),
+    // Those of long allowlists count as several.
+    sizeCalculation: ({ allowlist }) => Math.ceil((1 + (allowlist?.size ?? 0)) / slugsOfOne),
   })
   readonly #reads = new Map<string, Promise<Policy>>()
 

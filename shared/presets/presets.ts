@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { LRUCache } from 'lru-cache'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { upToEntries } from '../base/lru-limit.ts'
 import { type Clock, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import type { Preset, PresetVersion } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
@@ -28,7 +29,7 @@ type Services = { db: Database; clock: Clock; monotonic: MonotonicClock }
  */
 export class Presets {
   readonly #services: Services
-  readonly #cache = new LRUCache<string, Cached>({ max: maxCached })
+  readonly #cache = new LRUCache<string, Cached>(upToEntries(maxCached))
 
   constructor(services: Services) {
     this.#services = services

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Config } from '../base/config.ts'
+import { upToEntries } from '../base/lru-limit.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { familyOf, placeAtResource } from '../catalog/regions.ts'
@@ -47,7 +48,7 @@ export class OwnAccounts {
   readonly #options: Options
   /** The decrypted keys by id and region. */
   readonly #opened = new LRUCache<string, Opened>({
-    max: maxOpened,
+    ...upToEntries(maxOpened),
     dispose: ({ credential }) => credential.identity?.close(),
   })
   /** The targets of a policy's keys; they end with the policy and with the version of the catalog. */

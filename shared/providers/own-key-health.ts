@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { upToEntries } from '../base/lru-limit.ts'
 import { addMs, elapsedMs, longAgo, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import type { Target } from './contract.ts'
 import { failuresToOpen, mean } from './health-records.ts'
@@ -30,7 +31,7 @@ const maxPauseMs = 3_600_000
 export class OwnKeyHealth {
   readonly #monotonic: MonotonicClock
   /** By key, for what its provider refuses as a whole, and by key and model. */
-  readonly #states = new LRUCache<string, State>({ max: maxStates })
+  readonly #states = new LRUCache<string, State>(upToEntries(maxStates))
 
   constructor(monotonic: MonotonicClock) {
     this.#monotonic = monotonic

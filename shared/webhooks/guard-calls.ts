@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { newId } from '../base/ids.ts'
+import { upToEntries } from '../base/lru-limit.ts'
 import { type Clock, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 import { collect, timeoutsWithin } from '../io/http.ts'
@@ -71,8 +72,8 @@ export class GuardCalls {
   readonly #deps: Deps
   readonly #pools: PinnedPools
   /** By organisation and URL. */
-  readonly #states = new LRUCache<string, State>({ max: maxOrganisations })
-  readonly #secrets = new LRUCache<string, Secrets>({ max: maxOrganisations })
+  readonly #states = new LRUCache<string, State>(upToEntries(maxOrganisations))
+  readonly #secrets = new LRUCache<string, Secrets>(upToEntries(maxOrganisations))
 
   constructor(deps: Deps) {
     this.#deps = deps

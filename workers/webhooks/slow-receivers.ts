@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net'
 import { LRUCache } from 'lru-cache'
+import { upToEntries } from '../../shared/base/lru-limit.ts'
 import { addMs, longAgo, type MonotonicMs } from '../../shared/base/time.ts'
 
 /** A receiver that once took this long counts as slow for `slowPeriodMs`. */
@@ -16,7 +17,7 @@ type Limit = { key: string; max: number }
  * per resolved address, because one machine may have any number of names, and per organisation.
  */
 export class SlowReceivers {
-  readonly #receivers = new LRUCache<string, Receiver>({ max: 20_000 })
+  readonly #receivers = new LRUCache<string, Receiver>(upToEntries(20_000))
   readonly #maxInAll: number
 
   /** `slots` is how many attempts the worker makes concurrently. */
