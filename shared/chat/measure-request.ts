@@ -7,7 +7,13 @@ import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
 import type { GeminiPart, GenerateContentRequest } from '../kinds/generate-content.ts'
 import { fileKindOf } from '../kinds/generate-content-members.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
+import {
+  isBlock,
+  type MessagesBlock,
+  type MessagesRequest,
+  type MessagesResultBlock,
+  mapBlocks,
+} from '../kinds/messages.ts'
 import { countDocuments } from '../kinds/messages-members.ts'
 import { type Features, hasMeasuredInput } from '../routing/features.ts'
 import { snapshotOf } from '../routing/options.ts'
@@ -175,15 +181,8 @@ export async function inlineMessagesDocuments(
   const urls = remote.map(({ document, param }) => ({ url: document.source.url ?? '', param: `${param}.source.url` }))
   const files = await remoteFiles.documents(urls)
   const inlined = new Map(remote.map(({ document }, i) => [document, withFile(document, files[i]!)]))
-  const replace = (block: Block): Block => {
-    if (isBlock(block, 'tool_result') && Array.isArray(block.content))
-      return { ...block, content: block.content.map(replace) } as Block
-    return inlined.get(block as Document) ?? block
-  }
-  const messages = body.messages.map(message =>
-    typeof message.content === 'string' ? message : { ...message, content: message.content.map(replace) },
-  )
-  return { ...body, messages } as MessagesRequest
+  const messages = mapBlocks(body.messages, block => inlined.get(block as Document) ?? block)
+  return { ...body, messages }
 }
 
 /** Whether a request has documents behind a URL. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
+import { isObject } from '../base/is-object.ts'
 import type { OwnError } from '../base/validate.ts'
 import { cacheControl, marked } from './cache-marks.ts'
 import { chatRequest } from './chat.ts'
@@ -313,6 +314,31 @@ function visitNested(value: unknown, visit: (block: MessagesBlock | MessagesResu
   if (typeof type === 'string') visit(value as MessagesBlock)
   visitNested(content, visit)
   visitNested(source?.content, visit)
+}
+
+/**
+ * The messages with blocks replaced, those in results of tools and in documents among them. What a block that is replaced has
+ * inside is not visited.
+ */
+export function mapBlocks<M extends MessagesMessage>(
+  messages: readonly M[],
+  replace: (block: MessagesBlock | MessagesResultBlock) => object,
+): M[] {
+  return messages.map(message => ({ ...message, content: mapNested(message.content, replace) }))
+}
+
+function mapNested(value: unknown, replace: (block: MessagesBlock | MessagesResultBlock) => object): unknown {
+  if (Array.isArray(value)) return value.map(one => mapNested(one, replace))
+  if (!isObject(value)) return value
+  const replaced = typeof value.type === 'string' ? replace(value as MessagesBlock) : value
+  if (replaced !== value) return replaced
+  const { content, source } = value
+  return {
+    ...value,
+    ...(Array.isArray(content) && { content: mapNested(content, replace) }),
+    ...(isObject(source) &&
+      source.content !== undefined && { source: { ...source, content: mapNested(source.content, replace) } }),
+  }
 }
 
 /** The source of an image, or of a document that is a file; null for any other block. */

@@ -1,7 +1,7 @@
-import { GatewayError } from '../../../base/errors.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { readDataUri, textOfFile } from '../../toolkit/data-uri.ts'
+import { invalid, toolInput, unsupported } from '../../toolkit/field-refusals.ts'
 import { type ThinkingBlock, thinkingBlocks } from '../../toolkit/signed-thinking.ts'
 
 export type Source = { type: 'url'; url: string } | { type: 'base64'; media_type: string; data: string }
@@ -23,14 +23,6 @@ type CacheMark = { cache_control?: unknown }
 
 const imageTypes = ['image/jpeg', 'image/png', 'image/gif', 'image/webp']
 const documentTypes = ['application/pdf']
-
-export function unsupported(param: string, message: string): GatewayError {
-  return new GatewayError('unsupported_capability', `${param}: ${message}`, { param })
-}
-
-export function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', `${param}: ${message}`, { param })
-}
 
 /** The cache mark of a message, part or tool, or of the request, to be forwarded. */
 export function cacheMark({ cache_control: mark }: CacheMark): CacheMark {
@@ -122,18 +114,6 @@ export function assistantBlocks(message: AssistantMessage, param: string): Block
     blocks.push({ type: 'tool_use', id: call.id, name: call.function.name, input })
   }
   return blocks.length > 0 ? [...thinkingBlocks(message), ...blocks] : blocks
-}
-
-function toolInput(text: string, param: string): object {
-  if (text.trim() === '') return {}
-  let input: unknown
-  try {
-    input = JSON.parse(text)
-  } catch {
-    throw invalid(param, 'is not valid JSON')
-  }
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) throw invalid(param, 'must be a JSON object')
-  return input
 }
 
 export function toolResult(message: ToolMessage): Block {

@@ -1,14 +1,13 @@
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
+import { invalid, unsupported } from '../../toolkit/field-refusals.ts'
 import {
   assistantBlocks,
   type Block,
   cacheMark,
-  invalid,
   type TextBlock,
   textBlocks,
   toolResult,
-  unsupported,
   userBlocks,
 } from './content.ts'
 

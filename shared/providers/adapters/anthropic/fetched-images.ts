@@ -1,5 +1,4 @@
-import { isObject } from '../../../base/is-object.ts'
-import { type MessagesMessage, mediaSourceOf, visitBlocks } from '../../../kinds/messages.ts'
+import { type MessagesMessage, mapBlocks, mediaSourceOf, visitBlocks } from '../../../kinds/messages.ts'
 import type { Call } from '../../contract.ts'
 
 type Messages = readonly MessagesMessage[]
@@ -20,20 +19,12 @@ export function imageUrlsIn(messages: Messages): string[] {
  * (platform.claude.com/docs/en/build-with-claude/vision). The same list if none were.
  */
 export function withFetchedImages(messages: Messages, media: Media): Messages {
-  return media.size === 0 ? messages : (withImages(messages, media) as Messages)
-}
-
-function withImages(value: unknown, media: Media): unknown {
-  if (Array.isArray(value)) return value.map(one => withImages(one, media))
-  if (!isObject(value)) return value
-  const { type, source, content } = value
-  if (type === 'image' && isObject(source) && source.type === 'url') {
-    const fetched = media.get(String(source.url))
-    if (!fetched) return value
+  if (media.size === 0) return messages
+  return mapBlocks(messages, block => {
+    const source = mediaSourceOf(block)
+    const fetched = source?.kind === 'image' && source.type === 'url' ? media.get(source.url) : undefined
+    if (!fetched) return block
     const { contentType: media_type, bytes } = fetched
-    return { ...value, source: { type: 'base64', media_type, data: bytes.toString('base64') } }
-  }
-  const inner =
-    isObject(source) && source.content ? { source: { ...source, content: withImages(source.content, media) } } : {}
-  return { ...value, ...(Array.isArray(content) && { content: withImages(content, media) }), ...inner }
+    return { ...block, source: { type: 'base64', media_type, data: bytes.toString('base64') } }
+  })
 }

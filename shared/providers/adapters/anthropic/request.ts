@@ -2,9 +2,10 @@ import { profileOf } from '../../../catalog/traits.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { claudeEffort, claudeThinking } from '../../toolkit/claude-thinking.ts'
+import { assertOneTextAnswer, invalid, unsupported } from '../../toolkit/field-refusals.ts'
 import { cleanChat, maxCacheTtl, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
-import { cacheMark, invalid, type TextBlock, unsupported, withMarkAtEnd } from './content.ts'
+import { cacheMark, type TextBlock, withMarkAtEnd } from './content.ts'
 import { conversation } from './conversation.ts'
 
 /** Default output ceiling of a response that is not streamed: longer ones may outlive the connection. */
@@ -47,7 +48,7 @@ export function messagesRequest(call: Call<'chat'>): MessagesCall {
 function messagesBody(call: Call<'chat'>): Record<string, unknown> {
   const { body, target } = call
   const { traits = {} } = target.deployment
-  refuseUnsupported(body)
+  assertOneTextAnswer(body)
   const { system_turns: systemTurns, cache_marks: marks } = profileOf(target)
   const { system, turns } = conversation(body.messages, systemTurns, call.media)
   const { cache_control: mark } = body
@@ -97,14 +98,6 @@ function removeFirstMarks({ tools, system, messages, cache_control }: Record<str
   const surplus = marked.length + (cache_control ? 1 : 0) - maxCacheMarks
   for (const block of marked.slice(0, Math.max(0, surplus))) delete block.cache_control
   return surplus > 0
-}
-
-function refuseUnsupported(body: ChatRequest): void {
-  if ((body.n ?? 1) > 1) throw unsupported('n', 'this model gives one answer per request')
-  if (body.logprobs) throw unsupported('logprobs', 'this model gives no log probabilities')
-  if (body.modalities?.some(modality => modality !== 'text'))
-    throw unsupported('modalities', 'this model answers in text')
-  if (body.functions) throw unsupported('functions', 'use tools')
 }
 
 function maxTokensOf({ body, target, maxTokens }: Call<'chat'>): number {

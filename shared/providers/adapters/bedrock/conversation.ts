@@ -1,7 +1,7 @@
-import { GatewayError } from '../../../base/errors.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { readDataUri } from '../../toolkit/data-uri.ts'
+import { invalid, toolInput, unsupported } from '../../toolkit/field-refusals.ts'
 import { systemReminder } from '../../toolkit/over-chat/user-parts.ts'
 import { thinkingBlocks } from '../../toolkit/signed-thinking.ts'
 
@@ -54,14 +54,6 @@ const maxNameCharacters = 200
 /** Texts for what must not be blank: "The text field in the ContentBlock object … is blank." (boto/botocore#3525) */
 const noOutput = '(no output)'
 const withDocument = 'See the document.'
-
-function unsupported(param: string, message: string): GatewayError {
-  return new GatewayError('unsupported_capability', `${param}: ${message}`, { param })
-}
-
-function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', `${param}: ${message}`, { param })
-}
 
 /**
  * Converts OpenAI messages to a system prompt and turns that alternate, as the API requires. Later system messages become
@@ -281,18 +273,6 @@ function textBlock(text: string): Text[] {
 function toolResult({ tool_call_id: toolUseId, content }: Of<'tool'>): ToolResult {
   const texts = typeof content === 'string' ? textBlock(content) : content.flatMap(({ text }) => textBlock(text))
   return { toolResult: { toolUseId, content: texts.length > 0 ? texts : [{ text: noOutput }] } }
-}
-
-function toolInput(text: string, param: string): object {
-  if (text.trim() === '') return {}
-  let input: unknown
-  try {
-    input = JSON.parse(text)
-  } catch {
-    throw invalid(param, 'is not valid JSON')
-  }
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) throw invalid(param, 'must be a JSON object')
-  return input
 }
 
 /** Merges adjacent turns of one role and removes empty ones: the API refuses both. */

@@ -1,8 +1,8 @@
-import { GatewayError } from '../../../base/errors.ts'
 import { cachesByMarks } from '../../../catalog/traits.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import { type ClaudeThinking, claudeEffort, claudeThinking } from '../../toolkit/claude-thinking.ts'
+import { assertOneTextAnswer, invalid, unsupported } from '../../toolkit/field-refusals.ts'
 import { cleanChat, maxCacheTtl, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
 import { type Block, type CachePoint, cachePoint, conversation, type Turn, withPlacedPoints } from './conversation.ts'
@@ -53,14 +53,6 @@ export function converseRequest(call: Call<'chat'>): ConverseCall {
   }
 }
 
-function unsupported(param: string, message: string): GatewayError {
-  return new GatewayError('unsupported_capability', `${param}: ${message}`, { param })
-}
-
-function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', `${param}: ${message}`, { param })
-}
-
 type ToolChoice = { auto: object } | { any: object } | { tool: { name: string } }
 type ToolConfig = { tools: object[]; toolChoice?: ToolChoice }
 
@@ -83,7 +75,7 @@ class ConverseWriter {
   }
 
   write(): Record<string, unknown> {
-    refuseUnsupported(this.#body)
+    assertOneTextAnswer(this.#body)
     const { messages, response_format: format } = this.#body
     const { system, turns, calledTools } = conversation(messages, this.#call.media, this.#takesMarks)
     if (turns.length === 0) throw invalid('messages', 'at least one user message with content is required')
@@ -198,14 +190,6 @@ class ConverseWriter {
     if (target.model.owned_by !== 'amazon' || effort === 'none') return undefined
     return { reasoningConfig: { type: 'enabled', maxReasoningEffort: effort } }
   }
-}
-
-function refuseUnsupported(body: ChatRequest): void {
-  if ((body.n ?? 1) > 1) throw unsupported('n', 'this model gives one answer per request')
-  if (body.logprobs) throw unsupported('logprobs', 'this model gives no log probabilities')
-  if (body.modalities?.some(modality => modality !== 'text'))
-    throw unsupported('modalities', 'this model answers in text')
-  if (body.functions) throw unsupported('functions', 'use tools')
 }
 
 function maxTokensOf({ body, target, maxTokens }: Call<'chat'>): number {

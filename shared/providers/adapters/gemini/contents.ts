@@ -2,6 +2,7 @@ import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
+import { toolInput } from '../../toolkit/field-refusals.ts'
 import { decodeToolCallId } from '../../toolkit/tool-call-id.ts'
 import { audio, file, type InlineData, image } from './media.ts'
 
@@ -74,7 +75,7 @@ function modelParts(message: Of<'assistant'>, at: string, signs: boolean, called
     calledNames.set(toolCall.id, name)
     // Only the first call of a step carries a signature.
     const thoughtSignature = signature ?? (signs && index === 0 ? lostSignature : undefined)
-    const functionCall = { id, name, args: parseArguments(toolCall.function.arguments, `${path}.function.arguments`) }
+    const functionCall = { id, name, args: toolInput(toolCall.function.arguments, `${path}.function.arguments`) }
     parts.push({ functionCall, ...(thoughtSignature && { thoughtSignature }) })
   }
   return parts
@@ -84,12 +85,6 @@ function modelParts(message: Of<'assistant'>, at: string, signs: boolean, called
 function signLast(texts: { text: string }[], { reasoning_details }: Of<'assistant'>): Part[] {
   const signature = reasoning_details?.findLast(({ type, data }) => type === 'reasoning.encrypted' && data)?.data
   return texts.map((part, i) => (signature && i === texts.length - 1 ? { ...part, thoughtSignature: signature } : part))
-}
-
-function parseArguments(text: string, param: string): object {
-  const args = text.trim() === '' ? {} : jsonObject(text)
-  if (!args) throw new GatewayError('invalid_request', 'The arguments must be a JSON object.', { param })
-  return args
 }
 
 function toolResult(message: Of<'tool'>, at: string, calledNames: Map<string, string>): Part {

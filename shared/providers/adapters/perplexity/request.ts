@@ -1,8 +1,8 @@
-import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { ChatMessage, ChatRequest } from '../../../kinds/chat.ts'
 import { usualWebSearches } from '../../../kinds/web-search.ts'
 import type { Call } from '../../contract.ts'
+import { assertOneTextAnswer, unsupported } from '../../toolkit/field-refusals.ts'
 import { cleanChat, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
 
 /** Fields of Sonar's chat completions for its searches, which are members of the tool `web_search` now. */
@@ -37,7 +37,7 @@ type AgentRequest = { body: Record<string, unknown>; dropped: string[] }
  */
 export function agentRequest({ body: given, target, maxTokens }: Call<'chat'>): AgentRequest {
   const { body, dropped } = cleanChat(given, 'none')
-  refuseUnsupported(body)
+  assertOneTextAnswer(body)
   const fields: Record<string, unknown> = body
   const { tools, tool_choice } = toolsOf(body)
   const limit = maxTokens ?? body.max_completion_tokens ?? body.max_tokens ?? undefined
@@ -59,16 +59,6 @@ export function agentRequest({ body: given, target, maxTokens }: Call<'chat'>): 
     },
     dropped: [...dropped, ...noticeableFieldsExcept(body, supportedFields)],
   }
-}
-
-function unsupported(param: string, message: string): GatewayError {
-  return new GatewayError('unsupported_capability', `${param}: ${message}`, { param })
-}
-
-function refuseUnsupported(body: ChatRequest): void {
-  if ((body.n ?? 1) > 1) throw unsupported('n', 'this model gives one answer per request')
-  if (body.logprobs) throw unsupported('logprobs', 'this model gives no log probabilities')
-  if (body.functions) throw unsupported('functions', 'use tools')
 }
 
 type Choice = 'auto' | 'required' | { type: 'web_search' } | { name: string }

@@ -1,6 +1,7 @@
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import { isBlock, type MessagesBlock, type MessagesMessage, type MessagesRequest } from '../../../kinds/messages.ts'
 import type { Target } from '../../contract.ts'
+import { invalid } from '../field-refusals.ts'
 import {
   marked,
   pushLaterSystem,
@@ -11,7 +12,7 @@ import {
 } from '../over-chat/user-parts.ts'
 import { type LocatedBlock, resultText, userParts } from './media.ts'
 import { reasoningOf } from './reasoning.ts'
-import { invalid, unexpectedTag } from './refusals.ts'
+import { unexpectedTag } from './refusals.ts'
 
 type Role = MessagesMessage['role']
 type Turn = { role: Role; param: string; blocks: LocatedBlock[] }

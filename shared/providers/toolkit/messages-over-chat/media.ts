@@ -5,8 +5,9 @@ import {
   type MessagesResultBlock,
 } from '../../../kinds/messages.ts'
 import type { Target } from '../../contract.ts'
+import { invalid, unsupported } from '../field-refusals.ts'
 import { marked, textParts, type UserPart } from '../over-chat/user-parts.ts'
-import { invalid, rejected, unexpectedTag, unsupported } from './refusals.ts'
+import { rejected, unexpectedTag } from './refusals.ts'
 
 /** A block, and its path in the request. */
 export type LocatedBlock = { block: MessagesBlock | MessagesResultBlock; param: string }

@@ -3,9 +3,10 @@ import { canReason } from '../../../catalog/traits.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import { isBlock, type MessagesRequest } from '../../../kinds/messages.ts'
 import type { Target } from '../../contract.ts'
+import { invalid } from '../field-refusals.ts'
 import type { LocatedBlock } from './media.ts'
 import { returnedDetails } from './reasoning-state.ts'
-import { invalid, unexpectedTag } from './refusals.ts'
+import { unexpectedTag } from './refusals.ts'
 
 /** The largest thinking budgets, in tokens, that count as low and as medium effort. */
 const maxLowBudget = 2_048

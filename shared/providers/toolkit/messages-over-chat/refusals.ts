@@ -1,20 +1,11 @@
-import { GatewayError } from '../../../base/errors.ts'
+import type { GatewayError } from '../../../base/errors.ts'
+import { unsupported } from '../field-refusals.ts'
 
 /**
  * What a target cannot take, in the words that Anthropic's clients look for in the message of a 400: they repeat the
  * request without it.
  */
 export type RejectedCapability = 'image_block' | 'document_block'
-
-/** A 400 for a malformed request; `param` is the path of the field. */
-export function invalid(param: string, message: string): GatewayError {
-  return new GatewayError('invalid_request', `${param}: ${message}`, { param })
-}
-
-/** A 400 for what the gateway cannot translate. */
-export function unsupported(param: string, message: string): GatewayError {
-  return new GatewayError('unsupported_capability', `${param}: ${message}`, { param })
-}
 
 /** A 400 for what this target cannot take although others can. */
 export function rejected(capability: RejectedCapability, param: string, message: string): GatewayError {

@@ -1,8 +1,9 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { MessagesRequest, MessagesTool } from '../../../kinds/messages.ts'
+import { invalid } from '../field-refusals.ts'
 import { marked } from '../over-chat/user-parts.ts'
-import { invalid, unexpectedTag } from './refusals.ts'
+import { unexpectedTag } from './refusals.ts'
 
 type ChatTools = Pick<ChatRequest, 'tools' | 'tool_choice' | 'parallel_tool_calls'>
 type ChatTool = NonNullable<ChatRequest['tools']>[number]
