@@ -15,9 +15,11 @@ import type { BilledAnswer, Billing, ChatFormat, ProviderAnswer } from './chat-f
 import {
   type AnswerChoice,
   countUsage,
+  type Delivered,
   deliveredByAnswer,
   deliveredByStream,
   dropUndecodableImages,
+  exceedsOneToken,
   hasContent,
   includesLostMedia,
   subtractLostMedia,
@@ -144,21 +146,35 @@ function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>, check: 
   if (isWhole && lostImages === 0 && !stated.completion_tokens_details?.audio_tokens)
     return { usage: stated, produced: true, finishReason }
   const delivered = deliveredByAnswer(choices, lostImages)
-  const outcomeOf = (usage: Usage) => ({
-    usage,
-    produced: usage.completion_tokens > 0 || hasContent(delivered),
-    finishReason,
-  })
-  // What was delivered is not nothing, whatever is stated.
-  const reported = stated?.completion_tokens === 0 && hasContent(delivered) ? null : stated
-  if (!reported) return countUsage(format.countPrompt(body), delivered).then(outcomeOf)
+  const isUncounted = stated?.completion_tokens === 0 && exceedsOneToken(delivered)
+  const reported = isUncounted ? null : stated
+  const produced = (reported?.completion_tokens ?? 0) > 0 || hasContent(delivered)
+  const outcomeOf = (usage: Usage) => ({ usage, produced, finishReason })
+  if (!reported) return countOutput(stated, delivered, format, body).then(outcomeOf)
   if (includesLostMedia(reported, delivered)) return subtractLostMedia(reported, delivered).then(outcomeOf)
-  return lacksPrompt(reported) ? withCountedPrompt(reported, format, body).then(outcomeOf) : outcomeOf(reported)
+  return produced && lacksPrompt(reported)
+    ? withCountedPrompt(reported, format, body).then(outcomeOf)
+    : outcomeOf(reported)
 }
 
 /** No prompt is empty, but some servers state only those tokens that they had not cached. */
-function lacksPrompt({ prompt_tokens, completion_tokens }: Usage): boolean {
-  return prompt_tokens === 0 && completion_tokens > 0
+function lacksPrompt({ prompt_tokens }: Usage): boolean {
+  return prompt_tokens === 0
+}
+
+/** Our count of an output, with what else is stated of the call, if anything is: whose prompt is stated needs no count of it. */
+async function countOutput<K extends DirectKind>(
+  stated: Usage | null,
+  delivered: Delivered,
+  { countPrompt }: BilledFormat<K>,
+  body: DirectKinds[K]['request'],
+): Promise<Usage> {
+  if (!stated?.prompt_tokens) return countUsage(countPrompt(body), delivered)
+  // What is stated of the output, and of the cost of all, is not of this output.
+  const { provider_cost_nano: _cost, parts: _parts, completion_tokens_details: _output, ...others } = stated
+  const { prompt_tokens, prompt_tokens_details } = stated
+  const prompt = { prompt_tokens, ...(prompt_tokens_details && { prompt_tokens_details }) }
+  return { ...others, ...(await countUsage(Promise.resolve(prompt), delivered)) }
 }
 
 /** A usage with our count of the prompt. */
@@ -194,19 +210,11 @@ async function streamOutcome<K extends DirectKind>(
   // For a broken stream, the delivered text decides: an early usage may not include it.
   const counts = !broken && delivered.lostImages === 0 && (reported?.completion_tokens ?? 0) > 0
   const produced = counts || hasContent(delivered)
-  const promptFirst = format.countsPromptFirst ? check(relay.reported) : null
-  const counted =
-    reported ?? (produced ? withPrompt(await countUsage(format.countPrompt(body), delivered), promptFirst) : zero)
-  const usage = lacksPrompt(counted) ? await withCountedPrompt(counted, format, body) : counted
+  const statesPrompt = format.countsPromptFirst || relay.reported?.completion_tokens === 0
+  const early = statesPrompt ? check(relay.reported) : null
+  const counted = reported ?? (produced ? await countOutput(early, delivered, format, body) : zero)
+  const usage = produced && lacksPrompt(counted) ? await withCountedPrompt(counted, format, body) : counted
   return { usage, produced, finishReason: relay.finishReason }
-}
-
-/** An estimate with the provider's own count of the prompt. */
-function withPrompt(estimate: Usage, reported: Usage | null): Usage {
-  if (!reported) return estimate
-  const { prompt_tokens, prompt_tokens_details } = reported
-  const total_tokens = prompt_tokens + estimate.completion_tokens
-  return { ...estimate, prompt_tokens, total_tokens, ...(prompt_tokens_details && { prompt_tokens_details }) }
 }
 
 const zero: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }

@@ -7,6 +7,8 @@ import { countTokens, type PromptUsage } from './tokens.ts'
 
 /** Text beyond this length is not kept. */
 const maxCharacters = 4 * 1024 * 1024
+/** A text of this length may be a single token. */
+const tokenCharacters = 4
 /** Chunks are joined in groups of this size, so that many small ones need no more memory than their text. */
 const chunksPerPart = 1024
 /** Base64 of 24 kHz samples of 16 bits, at 20 tokens a second. */
@@ -35,6 +37,11 @@ export class DeliveredOutput {
   /** Characters delivered so far, including those beyond the kept 4 M; a media chunk counts as one. */
   get length(): number {
     return this.#length
+  }
+
+  /** Whether it is more than may be a single token: a provider that states no token for it cannot be right. */
+  get exceedsOneToken(): boolean {
+    return this.#length > tokenCharacters || this.#audioLength > 0 || this.images !== null
   }
 
   /** Chunks that added to a choice. Each has at least one token. */
@@ -167,6 +174,11 @@ function audioOf(message: AnswerChoice['message']): Audio {
 /** Whether an answer has any content. */
 export function hasContent({ text, audioTokens, images }: Delivered): boolean {
   return audioTokens > 0 || images > 0 || text() !== ''
+}
+
+/** Whether an answer has more than may be a single token, as `DeliveredOutput.exceedsOneToken`. */
+export function exceedsOneToken({ text, audioTokens, images }: Delivered): boolean {
+  return audioTokens > 0 || images > 0 || text().length > tokenCharacters
 }
 
 /** Whether a provider's usage includes media that was not delivered: undecodable images, or missing audio. */

@@ -112,8 +112,44 @@ for (const [prompt_tokens, completion_tokens] of untrue)
         const { text } = await ask(account.live, { stream })
         const { usage: shown } = stream ? dataOf(text).at(-2) : JSON.parse(text)
         t.true(shown.estimated)
-        t.true(shown.prompt_tokens > 9, String(shown.prompt_tokens))
+        t.true(prompt_tokens > 0 ? shown.prompt_tokens === prompt_tokens : shown.prompt_tokens > 9, text)
         t.true(shown.completion_tokens >= 40, String(shown.completion_tokens))
+        t.is(await chargedNano(world, account), expectedNano(model, shown))
+      },
+    )
+
+// As lab servers and some proxies state it, and as no count of ours is more certain.
+for (const prompt_tokens of [1_000, 0])
+  for (const stream of [true, false])
+    test.serial(
+      `200 and charged as stated, where one word is stated as no token; stream ${stream}, prompt ${prompt_tokens}`,
+      async t => {
+        const usage = {
+          prompt_tokens,
+          completion_tokens: 0,
+          total_tokens: prompt_tokens,
+          prompt_tokens_details: { cached_tokens: prompt_tokens * 0.9 },
+        }
+        const base = { id: 'c1', created: 7, model: 'up', usage }
+        const choice = { index: 0, finish_reason: 'stop' }
+        const chunk = {
+          ...base,
+          object: 'chat.completion.chunk',
+          choices: [{ ...choice, delta: { content: 'ok' } }],
+        }
+        const message = { role: 'assistant', content: 'ok' }
+        world.openai.next(
+          stream
+            ? events([`data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`])
+            : json(200, { ...base, object: 'chat.completion', choices: [{ ...choice, message }] }),
+        )
+        const account = await world.gateway.account()
+        const { text } = await ask(account.live, { stream })
+        const { usage: shown } = stream ? dataOf(text).at(-2) : JSON.parse(text)
+        t.is(shown.completion_tokens, 0)
+        t.is(shown.prompt_tokens_details.cached_tokens, prompt_tokens * 0.9)
+        // No prompt is empty.
+        t.true(prompt_tokens > 0 ? shown.prompt_tokens === prompt_tokens : shown.prompt_tokens > 3, text)
         t.is(await chargedNano(world, account), expectedNano(model, shown))
       },
     )
