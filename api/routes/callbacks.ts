@@ -22,6 +22,8 @@ const errors: ErrorCode[] = [
 const cacheS = 6 * 3_600
 /** Maximum size of a provider callback: reports contain a job and its outcome, and are far smaller. */
 const maxReportBytes = 256 * 1024
+/** An id that a job may have. Any sender may name one, and PostgreSQL takes no NUL character. */
+const jobIdForm = /^[\w-]{1,100}$/
 
 export const jobCallback = endpoint({
   ...shared,
@@ -58,7 +60,7 @@ export const accountCallback = endpoint({
     if (!protocol?.callbackJobId) throw unknownCallback()
     const raw = await readJsonBody(ctx.state, maxReportBytes)
     const jobId = protocol.callbackJobId(parseJson(raw, 'The body', maxReportBytes, ctx.state.heldBody))
-    const job = jobId ? await services.jobs.read(jobId) : null
+    const job = jobId && jobIdForm.test(jobId) ? await services.jobs.read(jobId) : null
     if (job?.provider !== provider?.name || !job || !(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
     await services.pollSchedule.wake(job.id, services.clock.now())
     return { status: 'ok' }

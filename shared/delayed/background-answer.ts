@@ -93,7 +93,7 @@ export class BackgroundAnswer implements JobAnswer {
   async save(admission: HoldAdmission): Promise<boolean> {
     await this.#recorder?.flush()
     const isEnded = await this.#store(admission).catch(async error => {
-      // No room for the answer: waiting would not help.
+      // What the answer belongs to is gone: waiting would not help.
       if (!(error instanceof GatewayError)) throw error
       const end = this.isShown ? failedRunEnd(this.#job, admission, error) : failedEnd(error)
       return (await endJob(this.#services, this.#job.id, end)) !== null
@@ -156,7 +156,7 @@ export class BackgroundAnswer implements JobAnswer {
     if (conversationId === null || status === 'failed' || !(await conversations.find(conversationId, row)))
       return { content, added: null }
     const added = await dropOnFailure(content, () =>
-      conversations.prepareItems(conversationId, row, [...input, ...output], expiresAt.getTime()),
+      conversations.prepareItems(conversationId, row, [...input, ...output], expiresAt.getTime(), true),
     )
     return { content, added }
   }

@@ -47,6 +47,8 @@ export type NewFile = {
   filename: string
   contentType: string
   expiresAtMs: number
+  /** Whether it is the result of work that is paid for, whatever its purpose. */
+  isPaidFor?: boolean
   /** A file with this id is replaced, so that a retry leaves one file. File lists are ordered by id. */
   id?: string
 }
@@ -90,7 +92,7 @@ export class Files {
    */
   async store(body: AsyncIterable<Uint8Array>, file: NewFile): Promise<StoredFile> {
     const { organisationId, environment, purpose, contentType } = file
-    const isRefusable = refusable.has(purpose)
+    const isRefusable = refusable.has(purpose) && !file.isPaidFor
     const { id = newId(purpose === 'upload' ? 'upl' : 'file') } = file
     const storageKey = `${folders[purpose]}/${organisationId}/${id}.${extensionOf(contentType)}`
     const row = {

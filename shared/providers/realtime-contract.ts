@@ -3,11 +3,14 @@ import type { MonotonicMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
 
-/** Usage of a realtime session: tokens or audio seconds, of the session's model or of another model that it invoked. */
+/**
+ * Usage of a realtime session, of its model or of another model that it invoked: tokens or audio seconds; or `unreported`, a work
+ * that delivered output and ended without a usage, which is estimated.
+ */
 export type RealtimeUse = {
   /** The provider's name of another model than the session's; null = the session's own. */
   upstreamModel: string | null
-} & ({ usage: Usage } | { seconds: number })
+} & ({ usage: Usage } | { seconds: number } | { unreported: PendingWork })
 
 /**
  * Content of a response or of its prompt. `textBytes` is text that no provider has counted: it has at most one token
@@ -50,7 +53,7 @@ export type RealtimeMeter = {
    * recognised.
    */
   expireRequests(nowMs: MonotonicMs): void
-  /** The usage that one provider frame reports; cheap for the many frames that report none. Never throws. */
+  /** The usage that one provider frame reports; cheap for the many frames that report none. A repeated report is none. Never throws. */
   readUsage(frame: Buffer): readonly RealtimeUse[]
   /** Whether the provider reports the session's duration; if not, the gateway's clock measures it. */
   readonly ownClock: boolean

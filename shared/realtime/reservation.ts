@@ -85,9 +85,13 @@ export class RollingReservation {
     this.#openedAtMs = nowMs
   }
 
-  /** Adds usage reported by the provider. */
+  /** Adds usage reported by the provider, and estimates of what it did not report. */
   add(uses: readonly RealtimeUse[]): void {
-    for (const use of uses) {
+    for (const reported of uses) {
+      const isUnreported = 'unreported' in reported
+      if (isUnreported && this.#unreported.isFree(reported)) continue
+      if (isUnreported) this.#usage.estimated = true
+      const use = isUnreported ? this.#unreported.estimate(reported.unreported) : reported
       const pico = this.#unreported.isFree(use) ? 0n : usageCostPico(this.#unreported.price(use.upstreamModel), use)
       if ('usage' in use) addUsage(this.#usage, use.usage)
       this.#usedPico += pico

@@ -6,7 +6,7 @@ import { maxTokenRates } from '../catalog/prices.ts'
 import type { Price } from '../catalog/schema.ts'
 import { isPricedByTime, usageCostPico } from '../kinds/realtime.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Content, PendingWork, RealtimeUse } from '../providers/realtime-contract.ts'
+import type { Content, PendingWork } from '../providers/realtime-contract.ts'
 import { priceOf } from './prices.ts'
 
 /**
@@ -59,7 +59,7 @@ export class UnreportedCost {
   }
 
   /** The charge of work that the provider never reported: its estimated prompt and its delivered output. */
-  estimate(work: PendingWork): RealtimeUse {
+  estimate(work: PendingWork): { upstreamModel: string | null; usage: Usage } {
     return { upstreamModel: work.upstreamModel, usage: this.#usage(work, usualBytes) }
   }
 

@@ -12,6 +12,8 @@ export type Payload = { bytes: Uint8Array<ArrayBuffer> | null; fileId: string | 
 
 /** Larger values go to storage. */
 const maxRowBytes = 256 * 1024
+
+type WriteOptions = { place: string; expiresAtMs: number; isPaidFor?: boolean }
 /** Files that are read at a time. */
 const maxReads = 4
 /** How much is decrypted and parsed in one turn of the event loop; each value costs as much as some bytes more. */
@@ -39,9 +41,9 @@ export class Payloads {
 
   /**
    * Prepares JSON text for a row; a file of a large one is written at once. `place` names the column and the row, which
-   * encrypted values are bound to. Throws 403 `quota_exceeded`.
+   * encrypted values are bound to. Throws 403 `quota_exceeded`, unless the value `isPaidFor`.
    */
-  async write(owner: FileOwner, text: string, { place, expiresAtMs }: { place: string; expiresAtMs: number }) {
+  async write(owner: FileOwner, text: string, { place, expiresAtMs, isPaidFor = false }: WriteOptions) {
     const bytes = this.#deps.sealer.sealBytes(Buffer.from(text), place)
     if (bytes.length <= maxRowBytes) return { bytes: new Uint8Array(bytes), fileId: null } satisfies Payload
     const { organisationId, environment } = owner
@@ -50,6 +52,7 @@ export class Payloads {
       environment,
       expiresAtMs,
       purpose: 'response',
+      isPaidFor,
       filename: 'response',
       contentType: 'application/octet-stream',
     })

@@ -163,9 +163,15 @@ export class Conversations {
 
   /**
    * Prepares items for their rows: the result inserts them in a transaction, or drops what was written for them. An item
-   * without an id, or with that of another one, is listed by a new id. Throws 403 `quota_exceeded`.
+   * without an id, or with that of another one, is listed by a new id. Throws 403 `quota_exceeded`, unless they are `isPaidFor`.
    */
-  async prepareItems(conversationId: string, owner: FileOwner, items: readonly object[], expiresAtMs: number) {
+  async prepareItems(
+    conversationId: string,
+    owner: FileOwner,
+    items: readonly object[],
+    expiresAtMs: number,
+    isPaidFor = false,
+  ) {
     const rows: PreparedItem[] = []
     const drop = () => this.#deps.payloads.remove(rows.map(({ fileId }) => fileId))
     const used = await this.#usedIds(conversationId, items)
@@ -177,7 +183,7 @@ export class Conversations {
         used.add(id)
         const text = JSON.stringify(item)
         const place = itemPlace({ conversationId, id })
-        const { bytes, fileId } = await this.#deps.payloads.write(owner, text, { place, expiresAtMs })
+        const { bytes, fileId } = await this.#deps.payloads.write(owner, text, { place, expiresAtMs, isPaidFor })
         rows.push({ id, bytes, fileId, itemBytes: Buffer.byteLength(text) })
         turnCharacters += text.length
         if (rows.length % itemsPerTurn > 0 && turnCharacters < bytesPerTurn) continue

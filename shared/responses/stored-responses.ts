@@ -55,7 +55,7 @@ export class StoredResponses {
     const { head, input, output, expiresAtMs, ...fields } = response
     const data = {
       ...fields,
-      ...(await this.#writeContent(response, { head, input, output }, expiresAtMs)),
+      ...(await this.#writeContent(response, { head, input, output }, { expiresAtMs })),
       createdAt: new Date(this.#deps.clock.now()),
       expiresAt: new Date(expiresAtMs),
     }
@@ -67,14 +67,15 @@ export class StoredResponses {
 
   /**
    * Prepares the end of a response in the background, as `prepare` does: `update` replaces the content of its row in a
-   * transaction, after which `clean` drops what the row had before.
+   * transaction, after which `clean` drops what the row had before. Its answer is paid for: no quota refuses it.
    */
   async prepareEnd(
     row: ResponseRow,
     { status, ...content }: ResponseContent & Pick<StoredResponse, 'status'>,
   ): Promise<{ update(tx: Connection): Promise<void>; drop(): Promise<void>; clean(): Promise<void> }> {
     const { id, headFileId, itemsFileId, expiresAt } = row
-    const data = { status, ...(await this.#writeContent(row, content, expiresAt.getTime())) }
+    const end = { expiresAtMs: expiresAt.getTime(), isPaidFor: true }
+    const data = { status, ...(await this.#writeContent(row, content, end)) }
     return {
       update: async tx => void (await tx.storedResponse.updateMany({ where: { id }, data })),
       drop: () => this.#deps.payloads.remove([data.headFileId, data.itemsFileId]),
@@ -86,14 +87,14 @@ export class StoredResponses {
   async #writeContent(
     owner: FileOwner & { id: string },
     { head, input, output }: ResponseContent,
-    expiresAtMs: number,
+    life: { expiresAtMs: number; isPaidFor?: boolean },
   ) {
     const items = [...input, ...output]
     const itemIds = foundIds(owner.id, items)
     const [headText, itemsText] = [JSON.stringify(head), JSON.stringify(items)]
-    const storedHead = await this.#deps.payloads.write(owner, headText, { place: headPlace(owner.id), expiresAtMs })
+    const storedHead = await this.#deps.payloads.write(owner, headText, { place: headPlace(owner.id), ...life })
     const storedItems = await this.#deps.payloads
-      .write(owner, itemsText, { place: itemsPlace(owner.id), expiresAtMs })
+      .write(owner, itemsText, { place: itemsPlace(owner.id), ...life })
       .catch(async error => {
         await this.#deps.payloads.remove([storedHead.fileId])
         throw error

@@ -28,7 +28,8 @@ const world = use(test, () => startWorld({ OPENAI_BASE_URL: `${openai.url}/v1`, 
 use(test, () => startWorkers(world.gateway.services))
 test.beforeEach(() => {
   for (const { script, emulator } of [openai, anthropic]) {
-    Object.assign(script, { polls: 1, answers: Number.POSITIVE_INFINITY, instead: () => null, refusals: [], lost: 0 })
+    const usual = { polls: 1, answers: Number.POSITIVE_INFINITY, instead: () => null, refusals: [], lost: 0 }
+    Object.assign(script, { ...usual, lines: (lines: string[]) => lines })
     emulator.reset()
   }
 })
@@ -42,7 +43,33 @@ const direct = ({ emulator }: BatchEmulator) =>
   emulator.requests.filter(({ path }) => /\/(chat\/completions|messages)$/.test(path)).length
 
 async function created(door: Door, lines: object[], more: object = {}): Promise<string> {
-  return (await createBatch(door, await uploadInput(door, jsonLines(lines)), more)).id
+  return createdOf(door, jsonLines(lines), more)
+}
+
+async function createdOf(door: Door, file: string, more: object = {}): Promise<string> {
+  return (await createBatch(door, await uploadInput(door, file), more)).id
+}
+
+/** A file of results with lines that a provider should not write. */
+function damaged(provider: 'OpenAI' | 'Anthropic', texts: string[]): string[] {
+  const isOpenAi = provider === 'OpenAI'
+  const bodyName = isOpenAi ? 'body' : 'message'
+  const written = new Map(texts.map(text => [JSON.parse(text).custom_id as string, JSON.parse(text)]))
+  const placeOf = (id: string) => (isOpenAi ? written.get(id).response : written.get(id).result)
+  delete placeOf('l1')[bodyName]
+  placeOf('l2')[bodyName] = null
+  placeOf('l3')[bodyName] = 'An answer.'
+  delete placeOf('l5')[bodyName].usage
+  const copies = ['l6', 'l13', 'l0', 'l999', 'l99999999999999999999', 'line-1', '', null, 7].map(id => ({
+    ...structuredClone(written.get('l6')),
+    custom_id: id,
+  }))
+  written.delete('l7')
+  if (isOpenAi) Object.assign(written.get('l8'), { response: { status_code: 500 } })
+  else written.get('l8').result = { type: 'errored' }
+  if (isOpenAi) Object.assign(written.get('l9'), { response: null, error: null })
+  else written.get('l9').result = null
+  return [...written.values(), ...copies].map(line => `${JSON.stringify(line)}\n`).concat('null\n', 'no JSON\n', '\n')
 }
 
 /** The end of a batch, with its next look brought forward whenever it waits for one. */
@@ -110,6 +137,24 @@ for (const [name, model, emulator] of [
       t.is(await chargedNano(world, account), costNano(results))
     },
   )
+
+  test.serial(`handed to ${name}: damaged, repeated, missing and foreign results leave each line with one`, async t => {
+    const account = await world.gateway.account()
+    const lines = hello(model, 12)
+    const file = `${jsonLines(lines)}
+` // A thirteenth line, which is blank.
+    emulator().script.lines = texts => damaged(name, texts)
+    const { batch, results } = await hurried(doorOf(account), await createdOf(doorOf(account), file))
+    t.like(batch, { status: 'completed', provider: name.toLowerCase() })
+    t.deepEqual(lineFaults(idsOf(lines), results), [])
+    t.is(results.output.length + results.errors.length, 12)
+    t.true(
+      results.output.find(({ custom_id }) => custom_id === 'line-4')!.response!.body.usage.estimated,
+      'it was not told',
+    )
+    t.is(await chargedNano(world, account), costNano(results))
+    t.deepEqual(await world.gateway.settled(), [])
+  })
 
   test.serial(`cancelled at ${name}: what it had finished is kept and billed`, async t => {
     const account = await world.gateway.account()

@@ -41,7 +41,7 @@ async function route(request: Recorded, desk: BatchDesk): Promise<Reply | null> 
   const batch = desk.batches.get(id ?? '')
   if (!batch) return failed(404, 'not_found_error', 'Not found')
   if (method === 'POST' && verb === 'cancel') return cancelled(batch, request)
-  if (method === 'GET' && verb === 'results') return resultsOf(batch)
+  if (method === 'GET' && verb === 'results') return resultsOf(batch, desk)
   if (method === 'DELETE' && !verb) return deleted(batch, desk)
   if (method !== 'GET' || verb) return null
   await desk.poll(batch)
@@ -105,13 +105,13 @@ function deleted({ id, results }: Batch, desk: BatchDesk): Reply {
   return json(200, { id, type: 'message_batch_deleted' })
 }
 
-function resultsOf(batch: Batch): Reply {
+function resultsOf(batch: Batch, { script }: BatchDesk): Reply {
   if (batch.results.length === 0) return failed(404, 'not_found_error', 'The batch has no results yet.')
   const lines = batch.results.map(
     result => `${JSON.stringify({ custom_id: result.id, result: resultOf(result, batch) })}\n`,
   )
   return (_request, response) =>
-    void response.writeHead(200, { 'content-type': 'application/binary' }).end(lines.join(''))
+    void response.writeHead(200, { 'content-type': 'application/binary' }).end(script.lines(lines).join(''))
 }
 
 function resultOf({ answer }: BatchResult, { status }: Batch): Json {

@@ -29,6 +29,8 @@ export type BatchScript = {
   answers: number
   /** Another reply to one request than the emulator's own. */
   instead: (request: BatchRequest) => Reply | null
+  /** What is in a file of results, instead of its lines. */
+  lines: (lines: string[]) => string[]
   /** Given to the coming creates, one each; they create nothing. */
   refusals: Reply[]
   /** How many of the coming creates get no answer, although there is a batch then. */
@@ -52,7 +54,8 @@ export class BatchDesk {
 
   constructor(reply: Reply, script: Partial<BatchScript> = {}) {
     this.#reply = reply
-    this.script = { polls: 2, answers: Number.POSITIVE_INFINITY, instead: () => null, refusals: [], lost: 0, ...script }
+    const usual = { polls: 2, answers: Number.POSITIVE_INFINITY, instead: () => null, refusals: [], lost: 0 }
+    this.script = { ...usual, lines: lines => lines, ...script }
   }
 
   add(prefix: string, created: Recorded, requests: BatchRequest[]): Batch {

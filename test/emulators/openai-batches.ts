@@ -222,7 +222,7 @@ async function polled(batch: Batch, office: Office): Promise<Reply> {
 }
 
 /** Answers of status 2xx go to the output file, all else to the error file. */
-function writeResults(batch: Batch, own: Details, { files }: Office): void {
+function writeResults(batch: Batch, own: Details, { desk, files }: Office): void {
   const output: string[] = []
   const errors: string[] = []
   for (const [index, { id, answer }] of batch.results.entries()) {
@@ -234,7 +234,8 @@ function writeResults(batch: Batch, own: Details, { files }: Office): void {
   }
   const file = (lines: string[], name: string) =>
     lines.length > 0
-      ? stock(files, Buffer.from(lines.join('')), `${batch.id}_${name}.jsonl`, 'batch_output', null).id
+      ? stock(files, Buffer.from(desk.script.lines(lines).join('')), `${batch.id}_${name}.jsonl`, 'batch_output', null)
+          .id
       : null
   own.outputFileId = file(output, 'output')
   own.errorFileId = file(errors, 'error')

@@ -72,6 +72,7 @@ export class RealtimeEmulator {
   /** Every response that ended, with its usage and its session, whether its client was there to hear of it or not. */
   readonly reported: Event[] = []
   #answers: Answer[] = []
+  #transcription: { usage?: unknown } = {}
 
   private constructor(provider: SessionEmulator) {
     this.provider = provider
@@ -83,6 +84,7 @@ export class RealtimeEmulator {
         session,
         () => emulator.#answers.shift() ?? {},
         response => emulator.reported.push({ session, ...response }),
+        () => emulator.#transcription,
       )
     const emulator = new RealtimeEmulator(
       await SessionEmulator.start(serve, request => emulator.refusing ?? admit(request)),
@@ -107,6 +109,11 @@ export class RealtimeEmulator {
   /** How the coming responses go, one each, in whatever session. */
   answers(...answers: Answer[]): void {
     this.#answers.push(...answers)
+  }
+
+  /** What the coming transcripts have instead of what they usually have. */
+  transcribes(instead: { usage?: unknown }): void {
+    this.#transcription = instead
   }
 
   close(): Promise<void> {
@@ -156,8 +163,9 @@ export function holdConversation(
   session: ProviderSession,
   nextAnswer: () => Answer,
   reported: (response: Event) => void,
+  transcription: () => { usage?: unknown } = () => ({}),
 ): void {
-  new Conversation(session, nextAnswer, reported).begin()
+  new Conversation(session, nextAnswer, reported, transcription).begin()
 }
 
 /** One session as the real service holds it, with answers that are always the same. */
@@ -165,6 +173,7 @@ class Conversation {
   readonly #session: ProviderSession
   readonly #nextAnswer: () => Answer
   readonly #reported: (response: Event) => void
+  readonly #transcription: () => { usage?: unknown }
   #settings: Event
   #ids = 0
   #bufferedBytes = 0
@@ -173,7 +182,13 @@ class Conversation {
   /** All that are under way, with how each is cancelled. */
   readonly #responses = new Map<string, () => void>()
 
-  constructor(session: ProviderSession, nextAnswer: () => Answer, reported: (response: Event) => void) {
+  constructor(
+    session: ProviderSession,
+    nextAnswer: () => Answer,
+    reported: (response: Event) => void,
+    transcription: () => { usage?: unknown },
+  ) {
+    this.#transcription = transcription
     this.#session = session
     this.#nextAnswer = nextAnswer
     this.#reported = reported
@@ -279,7 +294,7 @@ class Conversation {
     const usage = model.startsWith('whisper') ? { type: 'duration', seconds } : tokens
     const event = 'conversation.item.input_audio_transcription'
     this.#say({ type: `${event}.delta`, ...where, delta: 'Good morning.' })
-    this.#say({ type: `${event}.completed`, ...where, transcript: 'Good morning.', usage })
+    this.#say({ type: `${event}.completed`, ...where, transcript: 'Good morning.', usage, ...this.#transcription() })
   }
 
   #respond(event: Event): void {

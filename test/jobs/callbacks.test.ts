@@ -162,3 +162,16 @@ test.serial('200 for a signed event of the account’s address: its job is looke
   await eventually(async () => (await rowOf(gateway, job.id)).stage === 'over', 'it is over')
   t.is((await rowOf(gateway, job.id)).status, 'completed')
 })
+
+test.serial('404 for an event of the account’s address whose job cannot exist', async t => {
+  for (const id of ['job_nobody', 'job_\0', '', '..', 'x'.repeat(100_000)]) {
+    const event = { event_type: 'avatar_video.success', event_data: { video_id: 'x', callback_id: id } }
+    const { headers, raw } = heygenEvent(event, secret, Date.now())
+    const refused = await fetch(`${gateway.url}/callbacks/heygen`, {
+      method: 'POST',
+      body: new Uint8Array(raw),
+      headers: { 'content-type': 'application/json', ...headers },
+    })
+    t.is(refused.status, 404, JSON.stringify(id).slice(0, 40))
+  }
+})

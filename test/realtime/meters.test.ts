@@ -25,6 +25,9 @@ function read(meter: RealtimeMeter, ...events: unknown[]): RealtimeUse[] {
   return events.flatMap(event => meter.readUsage(Buffer.from(JSON.stringify(event))))
 }
 
+/** Whether a use costs anything. */
+const isCharged = (use: RealtimeUse) => !('usage' in use) || use.usage.total_tokens > 0
+
 const transcriptionEvent = 'conversation.item.input_audio_transcription'
 const created = (id: string) => ({ type: 'response.created', response: { id, status: 'in_progress' } })
 const done = (id: string, usage: unknown = usualUsage) => ({ type: 'response.done', response: { id, usage } })
@@ -96,7 +99,8 @@ test('realtime: a transcription is its own model’s, by tokens or by seconds, a
   t.like(use, { upstreamModel: 'gpt-4o-transcribe', usage: { prompt_tokens: 25, completion_tokens: 7 } })
   read(meter, settings(null), committed)
   t.false(meter.hasPendingUsage, 'it was switched off')
-  t.like(read(meter, transcribed({ type: 'duration', seconds: 1 })), [{ upstreamModel: 'gpt-4o-transcribe' }])
+  const later = transcribed({ type: 'duration', seconds: 1 }, 'item_2')
+  t.like(read(meter, later), [{ upstreamModel: 'gpt-4o-transcribe' }])
 })
 
 const strange: [what: string, usage: unknown][] = [
@@ -155,6 +159,51 @@ test('realtime: a client’s own words in an event hide no usage', t => {
 const started = { type: 'session.started', session: { id: 'live_1', model: 'gpt-live-1' } }
 const lasted = (seconds: unknown) => ({ type: 'session.usage.updated', usage: { seconds } })
 const ended = (seconds: unknown) => ({ type: 'session.closed', reason: 'close_requested', usage: { seconds } })
+
+test('realtime: what ends without a usage is left to estimate if something of it was delivered', t => {
+  const nothing = { input_tokens: 0, output_tokens: 0, total_tokens: 0 }
+  const spoken = (id: string, delta: string) => ({ type: 'response.output_text.delta', response_id: id, delta })
+  for (const usage of [null, 'much', nothing]) {
+    const meter = realtime.meter()
+    read(meter, settings({ model: 'whisper-1' }), created('a'), created('b'))
+    t.like(read(meter, spoken('a', 'Forty-two.'), done('a', usage)), [
+      { upstreamModel: null, unreported: { output: { textBytes: 10 } } },
+    ])
+    t.is(send(meter, create())!.work.prompt.textBytes, 10, 'the next prompt has it')
+    t.deepEqual(
+      read(meter, { ...done('b', usage), response: { id: 'b', status: 'failed', usage } }).filter(isCharged),
+      [],
+    )
+    send(meter, append(2))
+    read(meter, { type: 'input_audio_buffer.committed', item_id: 'item_1' })
+    t.like(read(meter, { ...transcribed(usage), transcript: 'Good morning.' }), [
+      { upstreamModel: 'whisper-1', unreported: { output: { textBytes: 13 } } },
+    ])
+  }
+})
+
+test('realtime: a usage that is reported again is none', t => {
+  const meter = realtime.meter()
+  t.is(read(meter, created('a'), done('a'), done('a')).length, 1)
+  t.is(read(meter, done('never begun'), done('never begun')).length, 1)
+  read(meter, settings({ model: 'whisper-1' }), { type: 'input_audio_buffer.committed', item_id: 'item_1' })
+  const report = transcribed({ type: 'duration', seconds: 2 })
+  t.is(read(meter, report, report).length, 1)
+  t.is(read(meter, created('b'), done('b')).length, 1)
+})
+
+test('live: a task that ends without a usage is left to estimate if something of it was delivered', t => {
+  const meter = live.meter()
+  const tell = (event: object) => read(meter, { type: 'response.event', delegation_id: 'dlg_1', event })
+  read(meter, started)
+  tell({ type: 'response.created', response: { model: 'gpt-5-mini' } })
+  tell({ type: 'response.output_text.delta', delta: 'Forty-two.' })
+  t.like(tell({ type: 'response.completed', response: { model: 'gpt-5-mini', usage: null } }), [
+    { upstreamModel: 'gpt-5-mini', unreported: { output: { textBytes: 10 } } },
+  ])
+  tell({ type: 'response.created', response: { model: 'gpt-5-mini' } })
+  t.deepEqual(tell({ type: 'response.failed', response: { model: 'gpt-5-mini', usage: null } }), [])
+})
 
 test('live: the length is the last that was reported, and never falls', t => {
   const meter = live.meter()
@@ -224,6 +273,7 @@ test('any bytes and any events are read without a throw, and nothing absurd come
       for (const meter of [realtime.meter(), live.meter(), gemini.meter()]) {
         for (const frame of frames) meter.countSent(frame, meter.detectRequest(frame), monotonicAt(0))
         for (const use of frames.flatMap(frame => meter.readUsage(frame))) {
+          if ('unreported' in use) continue
           const amount = 'seconds' in use ? use.seconds : use.usage.total_tokens
           t.true(amount >= 0 && amount <= 10_000_000)
         }

@@ -96,6 +96,21 @@ test('101: a stretch is reserved at once, what is used is charged every 15 s and
   t.like(spend, { requests: 1n, spentNano: BigInt(tokensNano(...uses)) })
 })
 
+test('101: a usage that the provider reports twice is charged once, in whichever part of the session', async t => {
+  const w = await world()
+  const account = await w.gateway.account()
+  const session = await talk(w, account.live)
+  const end = await session.begin()
+  await end(uses[0]!)
+  await end(uses[0]!)
+  w.clock.advance(chargeEveryMs)
+  t.is((await chargesOf(w.services, session, 1))[0]!.nano, tokensNano(uses[0]!))
+  await end(uses[0]!)
+  await session.use(uses[1]!)
+  await session.leave()
+  t.is(await spentNano(w, account), tokensNano(uses[0]!, uses[1]!))
+})
+
 test('101: paid by the minute, from the provider’s open to the end, to the millisecond', async t => {
   const w = await world()
   const account = await w.gateway.account()

@@ -226,14 +226,24 @@ test.serial('what is said is written down at the price of the model that does it
   t.is(await transcribed(t, 'whisper-1', 3), minutesNano(3, '0.006'))
 })
 
-test.serial('a usage that cannot be one neither ends the session nor costs anything', async t => {
+test.serial('a response without a usage, or with one that cannot be, is charged for what it delivered', async t => {
   const tokens = (count: unknown) => ({ input_tokens: count, output_tokens: count, total_tokens: count })
-  const usages = [null, 'much', [], {}, tokens(-7), tokens('9'), tokens(1e15), tokens(1e308), tokens(null)]
-  const { account, session } = await talk(...usages.map(usage => ({ usage })), {})
-  for (const index of usages.keys()) await respond(session, index + 1)
-  await respond(session, usages.length + 1)
-  await session.close()
-  t.is((await bookedSession(gateway, account)).chargedNano, usualNano, 'of the one that is')
+  for (const usage of [null, 'much', [], {}, tokens(0), tokens(-7), tokens('9'), tokens(1e15), tokens(1e308)]) {
+    const { account, session } = await talk({ usage }, {})
+    await respond(session)
+    await respond(session, 2)
+    await session.close()
+    const { generation, chargedNano } = await bookedSession(gateway, account)
+    t.is(chargedNano, pieceNano + usualNano)
+    t.like(generation, { estimated: true, promptTokens: 132, completionTokens: 1 + 121 })
+  }
+})
+
+test.serial('a transcript without a usage is charged for the sound and its words', async t => {
+  openai.transcribes({ usage: undefined })
+  t.teardown(() => openai.transcribes({}))
+  t.is(await transcribed(t, 'gpt-4o-transcribe', 3), millionthsNano([30, 2.5], [4, 10]))
+  t.is(await transcribed(t, 'whisper-1', 3), minutesNano(3, '0.006'))
 })
 
 test.serial('1011 when the provider fails in the midst of a response', async t => {

@@ -3,6 +3,7 @@ import type { NotedCall } from '../../shared/delayed/delayed-row.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { hang } from '../emulators/emulator.ts'
+import { responsesReply } from '../emulators/openai-responses.ts'
 import { chargedNano, expectedNano } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { rowOf } from '../support/jobs/gateway.ts'
@@ -248,3 +249,33 @@ test.serial('honest: a whole answer is charged as its provider counts it', async
   const exact = { prompt_tokens: 9, completion_tokens: 20_000, total_tokens: 20_009 }
   t.is(await chargedNano(world, account), expectedNano('gpt-5-mini', exact))
 })
+
+for (const streamed of [false, true])
+  test.serial(
+    `completed and charged without room for a long answer${streamed ? ', streamed' : ''}: results are paid for`,
+    async t => {
+      startWorking()
+      const { organisationId } = account
+      const where = { organisationId_environment: { organisationId, environment: 'live' } } as const
+      const { db } = world.gateway.services
+      const conversation = await client().conversations.create()
+      const long = messageOf('a word '.repeat(60_000))
+      world.openai.next(async (request, response) => {
+        const bytes = 1n << 50n
+        const full = { organisationId, environment: 'live', files: 0n, bytes } as const
+        await db.storageUsage.upsert({ where, create: full, update: { bytes: { increment: bytes } } })
+        return responsesReply({ output: [long] })(request, response)
+      })
+      const asked = { ...background, model: 'gpt-4o-mini', conversation: conversation.id }
+      const id = streamed
+        ? (await collect(await client().responses.create({ ...asked, stream: true })))[0]!.response!.id
+        : (await client().responses.create(asked)).id
+      const done = await untilOver(client(), id)
+      await db.storageUsage.update({ where, data: { bytes: { decrement: 1n << 50n } } })
+      t.like(done, { status: 'completed', error: null })
+      t.is(done.output_text.length, 420_000)
+      t.is(await chargedNano(world, account), expectedNano('gpt-4o-mini', await loggedUsage(id)))
+      const { data: items } = await client().conversations.items.list(conversation.id)
+      t.is(items.length, 2)
+    },
+  )

@@ -13,7 +13,7 @@ import type { BatchServices } from '../batch-services.ts'
 import type { Batch } from '../batches.ts'
 import { readLines } from '../input.ts'
 import { answeredText, type FinishedLine, refusalOf } from '../line-output.ts'
-import { readRequest } from '../request.ts'
+import { isBlank, readRequest } from '../request.ts'
 import { ResultWriter } from '../result-writer.ts'
 import type { ProviderBatch } from './offer.ts'
 import { maxLineNano, measuredFeatures } from './submit.ts'
@@ -87,6 +87,7 @@ class Collector {
         const answer = this.#buffered.get(number)
         if (!answer) continue
         this.#buffered.delete(number)
+        if (isBlank(bytes!)) continue // It was never sent.
         this.#writer.add(await this.#bill(number, bytes!, answer))
       }
       if (this.#writer.backlog.characters > maxCharacters) await this.#writer.drain()

@@ -1,8 +1,9 @@
+import { isObject } from '../../base/is-object.ts'
 import type { Bytes } from '../../io/bytes.ts'
 import { splitLines } from '../../io/lines.ts'
 import type { BatchAnswer } from '../contract.ts'
 import { ProviderError } from '../provider-error.ts'
-import { parseJsonOrNull, readOptionalText } from './json-fields.ts'
+import { invalidResponse, parseJsonOrNull, readOptionalText } from './json-fields.ts'
 
 /** The result of one batch request, without its id. */
 export type BatchOutcome = { json: unknown } | { error: ProviderError }
@@ -11,7 +12,8 @@ export type BatchOutcome = { json: unknown } | { error: ProviderError }
 const maxLineBytes = 64 * 1024 * 1024
 
 /**
- * The results in a result file, one JSON object per line, identified by `custom_id`. Lines without an id are skipped.
+ * The results in a result file, one JSON object per line, identified by `custom_id`. Lines without an id are skipped; an answer that is
+ * no object is an `invalid_response`.
  */
 export async function* batchAnswers(
   body: Bytes,
@@ -21,8 +23,13 @@ export async function* batchAnswers(
     for (const { bytes } of lines) {
       const line = bytes && parseJsonOrNull(bytes.toString())
       const id = readOptionalText(line, 'custom_id')
-      if (id !== null) yield { id, ...outcomeOf(line) }
+      if (id !== null) yield { id, ...readable(outcomeOf(line)) }
     }
+}
+
+function readable(outcome: BatchOutcome): BatchOutcome {
+  const isReadable = 'error' in outcome || isObject(outcome.json)
+  return isReadable ? outcome : { error: invalidResponse('a result has no answer') }
 }
 
 /** For a request that the provider did not run before the batch expired. */

@@ -1,11 +1,13 @@
 import { elapsedMs, longAgo, type MonotonicMs } from '../../base/time.ts'
 import type { Usage } from '../../base/usage.ts'
-import type { Content, PendingWork, WorkRequest } from '../realtime-contract.ts'
+import type { Content, PendingWork, RealtimeUse, WorkRequest } from '../realtime-contract.ts'
 
 /** Maximum delay between the request for a response and its begin. */
 const maxBeginDelayMs = 30_000
 /** Maximum tracked works per session, to bound memory: clients are limited to far fewer. */
 const maxWorks = 256
+/** Maximum ids of reported works that are remembered, to recognise a repeated report. */
+const maxReported = 1_000
 
 /** Content with all counts at zero. */
 export function noContent(): Content {
@@ -29,6 +31,8 @@ type Entry = PendingWork & { sentMs: MonotonicMs; dismissed: boolean }
 export class PendingResponses {
   readonly #running = new Map<unknown, Entry>()
   #requested: Entry[] = []
+  /** Ids of works whose usage was reported, oldest first. */
+  readonly #reported = new Set<string>()
 
   get pendingWork(): readonly PendingWork[] {
     return [...this.#requested, ...this.#running.values()]
@@ -59,6 +63,7 @@ export class PendingResponses {
    */
   begin(id: unknown, work: PendingWork): void {
     if (this.#running.has(id)) return
+    this.#reported.delete(String(id))
     const request = this.#requested.shift()
     if (this.#running.size >= maxWorks) return
     const prompt = request?.prompt ?? work.prompt
@@ -78,12 +83,38 @@ export class PendingResponses {
     return entry
   }
 
+  /** Records a report of usage; returns whether it repeats an earlier one of the same response, which has not begun again. */
+  isRepeated(id: unknown): boolean {
+    if (typeof id !== 'string') return false
+    if (this.#reported.has(id)) return true
+    this.#reported.add(id)
+    const [oldest] = this.#reported
+    if (this.#reported.size > maxReported) this.#reported.delete(oldest!)
+    return false
+  }
+
   /** Marks all begun responses as dismissed, and returns the ids of those that were not before. */
   dismiss(): unknown[] {
     const entries = [...this.#running].filter(([, entry]) => !entry.dismissed)
     for (const [, entry] of entries) entry.dismissed = true
     return entries.map(([id]) => id)
   }
+}
+
+/**
+ * What an ended work has used: what was reported; or the work itself, to be estimated, if it delivered output and nothing was
+ * reported for it. Some servers never report usage (`RealtimeResponse` in src/speaches/realtime/response_event_router.py of
+ * speaches-ai/speaches); a response that failed before its output is reported with zeros
+ * (twilio-samples/speech-assistant-openai-realtime-api-node, issues 30 and 37).
+ */
+export function usesOfEnded(reported: readonly RealtimeUse[], work: PendingWork | undefined): readonly RealtimeUse[] {
+  if (!work || weightOf(work.output) === 0 || reported.some(statesUsage)) return reported
+  return [{ upstreamModel: work.upstreamModel, unreported: work }]
+}
+
+function statesUsage(use: RealtimeUse): boolean {
+  if ('seconds' in use) return use.seconds > 0
+  return 'unreported' in use || use.usage.total_tokens > 0
 }
 
 /** Creates a work that is requested, not begun. */

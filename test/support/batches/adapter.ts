@@ -285,7 +285,8 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
     const lines = ['', 'null', '[]', 'no json', '{"custom_id":7}', '{"custom_id":""}', '{"id":"x"}']
     const unclear = ['{"custom_id":"l1"}', '{"custom_id":"l2","response":null,"error":null,"result":{"type":"dreamt"}}']
     const provider = await startStreamingProvider(async function* () {
-      yield [...lines, ...unclear, resultLine('l3', 'three').trim()].join('\n')
+      const answered = [resultLine('l3', { text: 'three' }), resultLine('l4', 'four'), resultLine('l5', null)]
+      yield [...lines, ...unclear, ...answered.map(line => line.trim()), resultLine('l6', undefined).trim()].join('\n')
     })
     const answers = await all(adapter.results({ id: 'b1' }, bench.connection(provider.url)))
     t.deepEqual(
@@ -293,7 +294,10 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
       [
         ['l1', 'invalid_response'],
         ['l2', 'invalid_response'],
-        ['l3', 'three'],
+        ['l3', { text: 'three' }],
+        ['l4', 'invalid_response'],
+        ['l5', 'invalid_response'],
+        ['l6', 'invalid_response'],
       ],
     )
     await provider.close()

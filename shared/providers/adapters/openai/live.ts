@@ -13,7 +13,7 @@ import type {
 import { withModel } from '../../toolkit/first-frame.ts'
 import type { Json } from '../../toolkit/json-fields.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
-import { addContent, newWork, noContent, PendingResponses } from '../../toolkit/pending-responses.ts'
+import { addContent, newWork, noContent, PendingResponses, usesOfEnded } from '../../toolkit/pending-responses.ts'
 import { isText, jsonBytes, textBytes } from '../../toolkit/read-frame.ts'
 import { checkUnpriced, refusalOf, toolGuard, unsupported } from '../../toolkit/tool-guard.ts'
 import { type ClientContent, charactersPerToken, contentOf, readClientContent } from './realtime-content.ts'
@@ -133,11 +133,11 @@ class Meter implements RealtimeMeter {
     if (event.type === 'session.usage.updated' || event.type === 'session.closed') this.#updateDuration(event.usage)
     if (String(event.type).startsWith('session.')) this.#settings(event.session)
     if (!isObject(event.event)) return nothing
-    if (event.type === 'response.event') this.#trackTask(event.event, event.delegation_id)
+    const ended = event.type === 'response.event' ? this.#trackTask(event.event, event.delegation_id) : undefined
     // The others were begun by the provider.
     if (event.type === 'decision.event' && event.delegation_id === null && event.trigger_id === null)
       this.#decisions.dropOldestRequest()
-    return delegatedUsage(event, event.event)
+    return usesOfEnded(delegatedUsage(event, event.event), ended)
   }
 
   #settings(session: unknown): void {
@@ -149,12 +149,13 @@ class Meter implements RealtimeMeter {
     if (isObject(decisions)) this.#decider = nameOf(decisions.model) ?? ''
   }
 
-  /** Counts the relayed content of a task. */
-  #trackTask({ type, response, delta }: Json, id: unknown): void {
-    if (ends.includes(String(type))) this.#tasks.end(id)
-    else if (type === 'response.created' && isObject(response))
+  /** Counts the relayed content of a task; returns it once it has ended. */
+  #trackTask({ type, response, delta }: Json, id: unknown): PendingWork | undefined {
+    if (ends.includes(String(type))) return this.#tasks.end(id)
+    if (type === 'response.created' && isObject(response))
       this.#tasks.begin(id, this.#work(nameOf(response.model) ?? ''))
     else if (isText(delta)) this.#tasks.countOutput(id, { textBytes: textBytes(delta) })
+    return undefined
   }
 
   #work(upstreamModel: string): PendingWork {

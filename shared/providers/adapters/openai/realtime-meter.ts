@@ -10,6 +10,7 @@ import {
   newWork,
   noContent,
   PendingResponses,
+  usesOfEnded,
 } from '../../toolkit/pending-responses.ts'
 import { isText, textBytes } from '../../toolkit/read-frame.ts'
 import { type ClientContent, charactersPerToken, contentOf, readClientContent } from './realtime-content.ts'
@@ -113,7 +114,7 @@ export class Meter implements RealtimeMeter {
   }
 
   #handle(event: Json): readonly RealtimeUse[] {
-    const { response, usage, session, item_id: itemId, error } = event
+    const { response, session, item_id: itemId, error } = event
     switch (event.type) {
       case 'session.created':
       case 'session.updated':
@@ -141,7 +142,7 @@ export class Meter implements RealtimeMeter {
         return nothing
       case 'conversation.item.input_audio_transcription.completed':
       case 'conversation.item.input_audio_transcription.failed':
-        return useOf(usage, this.#endTranscription(itemId))
+        return this.#endTranscription(event)
       default:
         this.#countOutput(event)
         return nothing
@@ -176,11 +177,13 @@ export class Meter implements RealtimeMeter {
   }
 
   #done({ id, usage }: Json): readonly RealtimeUse[] {
-    this.#responses.end(id)
+    const ended = this.#responses.end(id)
     const moment = this.#positions.get(id)
     this.#positions.delete(id)
-    const uses = useOf(usage, null)
+    const uses = usesOfEnded(useOf(usage, null), ended)
+    if (uses.length > 0 && this.#responses.isRepeated(id)) return nothing
     const [use] = uses
+    if (use && 'unreported' in use) this.#conversation.add(use.unreported.output)
     if (use && 'usage' in use && moment) this.#conversation.applyUsage(use.usage, moment, !this.#hasOwnPrompts)
     return uses
   }
@@ -210,11 +213,13 @@ export class Meter implements RealtimeMeter {
     return newWork(prompt, { upstreamModel, maxOutputTokens: Math.ceil(audioTokens), hasAudioOutput: false })
   }
 
-  /** Ends the transcription of an item, and returns its model. */
-  #endTranscription(itemId: unknown): string | null {
+  /** Ends the transcription of an item. */
+  #endTranscription({ item_id: itemId, transcript, usage }: Json): readonly RealtimeUse[] {
     this.#committed.delete(itemId)
-    const transcript = this.#transcripts.end(itemId)
-    return transcript ? transcript.upstreamModel : this.#transcriptionModel
+    const ended = this.#transcripts.end(itemId)
+    if (ended) ended.output.textBytes = textBytes(transcript)
+    const uses = usesOfEnded(useOf(usage, ended ? ended.upstreamModel : this.#transcriptionModel), ended)
+    return uses.length > 0 && this.#transcripts.isRepeated(itemId) ? nothing : uses
   }
 
   #settings(session: unknown): void {
