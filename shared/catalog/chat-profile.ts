@@ -55,8 +55,13 @@ export const chatProfile = z
     allowed_tools: z.boolean(),
     /** Whether `tool_choice` may be `validated`, Gemini's mode that keeps calls to their schemas; else it is `auto`. */
     validated_tools: z.boolean(),
-    /** Whether calls of a tool can be held to its schema (`strict`). */
-    strict_tools: z.boolean(),
+    /** Whether calls of a tool can be held to its schema (`strict`). `all`: of every tool of a request or of none. */
+    strict_tools: z.union([z.boolean(), z.literal('all')]),
+    /**
+     * The schemas that may be `strict`, of tools and answers. `closed_required`: objects permit no other properties and require
+     * all, as in OpenAI's strict mode; else the schema is sent without `strict`.
+     */
+    strict_schemas: z.enum(['any', 'closed_required']),
     /**
      * The most, in one request, of what is compiled to a grammar: strict tools, and properties that are not required and nodes of
      * several types in their schemas and that of the answer. Further tools are not strict, a larger schema of the answer is asked
@@ -94,8 +99,8 @@ export const chatProfile = z
     root_combinators: z.boolean(),
     /** The keys of a tool's parameters; `dotted_64`: at most 64 letters, digits, dots, `_` and `-`, else others are sent. */
     property_key: z.enum(['any', 'dotted_64']),
-    /** `one`: `temperature` or `top_p`. `default`: no other values than the default, while the model reasons. */
-    sampling: z.enum(['all', 'one', 'default', 'none']),
+    /** `one`: `temperature` or `top_p`. `greedy`: `top_p` is 1 beside a temperature of 0. `default`: no other values than the default, while the model reasons. */
+    sampling: z.enum(['all', 'one', 'greedy', 'default', 'none']),
     /** Further fields of the request that the model refuses. */
     refused_fields: fields,
     /** Whether a stop sequence may consist of white space. */

@@ -139,6 +139,7 @@ const defaults: ChatProfile = {
   allowed_tools: false,
   validated_tools: false,
   strict_tools: true,
+  strict_schemas: 'any',
   tool_search: false,
   forced_tools: true,
   forced_tools_while_reasoning: true,

@@ -1,14 +1,23 @@
 import { type Any, firstOf, idsOf, isForced, type Rule, refused, unprocessable } from './chat-rule.ts'
-import { Emulator, json } from './emulator.ts'
+import { Emulator, json, type Reply } from './emulator.ts'
 import { reply as answers } from './openai.ts'
 import { openaiRules } from './openai-chat-rules.ts'
-import { moonshotSchemaFault, xaiSchemaFault } from './schema-rules.ts'
+import { groqSchemaFault, moonshotSchemaFault, xaiSchemaFault } from './schema-rules.ts'
 
 /**
  * What providers of OpenAI's dialect refuse, in their words. Each rule has the public report, error text or SDK type in
  * which it was seen; none is taken from the gateway's own profiles.
  */
-export type ChatProvider = 'openai' | 'groq' | 'mistral' | 'deepseek' | 'xai' | 'moonshot' | 'alibaba' | 'lenient'
+export type ChatProvider =
+  | 'openai'
+  | 'groq'
+  | 'mistral'
+  | 'deepseek'
+  | 'xai'
+  | 'moonshot'
+  | 'alibaba'
+  | 'cerebras'
+  | 'lenient'
 
 const groq: Rule[] = [
   {
@@ -35,6 +44,19 @@ const groq: Rule[] = [
       'console.groq.com/docs/structured-outputs, as quoted in https://github.com/jgravelle/GroqApiLibrary/pull/33',
     refusal: ({ stream, response_format: format }) =>
       stream && format?.type === 'json_schema' && refused('Streaming is not supported with structured outputs'),
+  },
+  {
+    source: 'schema-rules.ts',
+    refusal: ({ tools, response_format: format }) => {
+      const fault =
+        firstOf<Any, Any>(
+          tools,
+          ({ function: { name, parameters, strict } }, index) =>
+            strict && groqSchemaFault(parameters, `tool ${name}, tools[${index}].function.parameters`),
+        ) ??
+        (format?.json_schema?.strict && groqSchemaFault(format.json_schema.schema, 'response_format'))
+      return fault && refused(fault)
+    },
   },
   {
     source: 'the error text "Only allowed string values for \'tool_choice\' are [none, auto, required]"',
@@ -151,6 +173,14 @@ const mistral: Rule[] = [
         refused(`Expected last role User or Tool (or Assistant with prefix True) for serving but got ${role}`)
       )
     },
+  },
+  {
+    source:
+      'https://github.com/devoxx/DevoxxGenieIDEAPlugin/issues/338; with reasoning also without top_p, measured on 2026-08-30 (Orkeon, llm-providers-comparison.md)',
+    refusal: ({ temperature, top_p: topP, reasoning_effort: effort }) =>
+      temperature === 0 &&
+      (topP ?? (effort === 'high' ? 0.95 : 1)) !== 1 &&
+      refused('top_p must be 1 when using greedy sampling.'),
   },
   {
     source: "vercel/ai packages/mistral: z.enum(['high', 'none'])",
@@ -300,9 +330,45 @@ const xai: Rule[] = [
   },
 ]
 
+const cerebras: Rule[] = [
+  {
+    source: 'https://github.com/BerriAI/litellm/issues/31333',
+    refusal: ({ tools, response_format: format }) =>
+      tools && format && format.type !== 'text' && wrongFormat('"tools" is incompatible with "response_format"'),
+  },
+  {
+    source:
+      'https://github.com/RooCodeInc/Roo-Code/issues/10334, https://github.com/mpfaffenberger/code_puppy/pull/368',
+    refusal: ({ tools }) =>
+      new Set(tools?.map(({ function: { strict } }: Any) => strict === true)).size > 1 &&
+      wrongFormat(
+        "Tools with mixed values for 'strict' are not allowed. Please set all tools to 'strict: true' or 'strict: false'",
+        'tools',
+      ),
+  },
+  {
+    source: 'https://github.com/juspay/neurolink/pull/1564',
+    refusal: ({ tools, tool_choice: choice }) =>
+      !tools && choice !== undefined && wrongFormat("'tool_choice' is only allowed when 'tools' are specified"),
+  },
+  {
+    source: 'https://github.com/Alishahryar1/free-claude-code/issues/1136',
+    refusal: ({ messages }) =>
+      firstOf<Any, Any>(messages, ({ role, reasoning_content: reasoning }, index) => {
+        const path = `messages.${index}.${role}.reasoning_content`
+        return reasoning !== undefined && wrongFormat(`${path}: property '${path}' is unsupported`, 'validation_error')
+      }),
+  },
+]
+
+/** Cerebras' errors have no envelope. */
+function wrongFormat(message: string, param: string | null = null): Reply {
+  return json(400, { message, type: 'invalid_request_error', param, code: 'wrong_api_format' })
+}
+
 /** What each provider refuses in a chat request. */
 export const chatRules: Record<ChatProvider, readonly Rule[]> = {
-  ...{ openai: openaiRules, groq, mistral, deepseek, xai, moonshot, alibaba },
+  ...{ openai: openaiRules, groq, mistral, deepseek, xai, moonshot, alibaba, cerebras },
   lenient: [],
 }
 

@@ -4,6 +4,7 @@ import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatMessage, ChatRequest } from '../../kinds/chat.ts'
 import type { Call, DirectAdapter, Target } from '../contract.ts'
 import { customArguments } from '../toolkit/custom-tools.ts'
+import { isStrict } from '../toolkit/messages-over-chat/tools.ts'
 import { systemReminder } from '../toolkit/over-chat/user-parts.ts'
 import { withDropped } from '../toolkit/request-fields.ts'
 import { CallIds } from './call-ids.ts'
@@ -44,16 +45,17 @@ function removeToolSettings(fitting: Fitting): void {
 /** Fits the format of the answer. */
 function fitFormat(fitting: Fitting): void {
   const { response_format: format } = fitting.body
-  const { schema } = fitting.profile
+  const { schema: dialect, strict_schemas: strictSchemas } = fitting.profile
   if (format?.type !== 'json_schema' || !format.json_schema.schema) return
-  const given = format.json_schema.schema
+  const { schema: given, strict } = format.json_schema
+  const losesStrict = strict === true && strictSchemas === 'closed_required' && !isStrict(given)
   // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.
-  if (schema === 'with_properties') return
-  const fitted = fitSchema(given, schema)
-  if (fitted.schema === given) return
-  const value = { ...format, json_schema: { ...format.json_schema, schema: fitted.schema } }
-  if (fitted.losesMeaning) fitting.adjust('response_format', value)
-  else fitting.set({ response_format: value })
+  const { schema, losesMeaning } =
+    dialect === 'with_properties' ? { schema: given, losesMeaning: false } : fitSchema(given, dialect)
+  if (schema === given && !losesStrict) return
+  const json_schema = { ...format.json_schema, schema, ...(losesStrict && { strict: false }) }
+  if (losesMeaning || losesStrict) fitting.adjust('response_format', { ...format, json_schema })
+  else fitting.set({ response_format: { ...format, json_schema } })
 }
 
 /** Fits the settings of a request: effort, sampling, limits and ids. */
@@ -124,6 +126,11 @@ function fitSampling(fitting: Fitting): void {
   if (sampling === 'default' && fitting.body.reasoning_effort !== 'none')
     for (const field of samplingFields) if (!holdsDefault(fitting.body, field)) dropField(fitting, field)
   if (sampling === 'none') for (const field of ['temperature', 'top_p']) dropField(fitting, field)
+  // "top_p must be 1 when using greedy sampling": with reasoning, the default is another.
+  if (sampling === 'greedy' && fitting.body.temperature === 0) {
+    if (fitting.body.top_p == null) fitting.set({ top_p: 1 })
+    else if (fitting.body.top_p !== 1) fitting.adjust('top_p', 1)
+  }
   // The usual rule of providers and SDKs: the temperature counts.
   if (sampling === 'one' && fitting.body.temperature != null) dropField(fitting, 'top_p')
 }

@@ -46,6 +46,17 @@ test('400 for an answer to continue at the Gemini models that refuse one', t => 
   t.is(fitted('gemini-3.5-flash@gemini', { messages }).body.messages.length, 2)
 })
 
+test('sent: to Mistral a top_p of 1 beside a temperature of 0, named where another was asked for', t => {
+  const at = (body: object) => {
+    const { body: sent, adjusted } = fitted('mistral-medium-3.5@mistral', body)
+    return [sent.top_p, adjusted]
+  }
+  t.deepEqual(at({ temperature: 0, top_p: 0.9 }), [1, ['top_p']])
+  t.deepEqual(at({ temperature: 0, top_p: 1 }), [1, []])
+  t.deepEqual(at({ temperature: 0 }), [1, []])
+  t.deepEqual(at({ temperature: 0.2, top_p: 0.9 }), [0.9, []])
+})
+
 test('sent: developer messages as the system’s, but to OpenAI', t => {
   const messages = [{ role: 'developer', content: 'S' }, user]
   const roles = (target: string) => fitted(target, { messages }).body.messages.map(({ role }) => role)

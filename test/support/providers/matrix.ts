@@ -37,6 +37,7 @@ export const targets: readonly MatrixTarget[] = [
   { provider: 'moonshot', model: 'kimi-k2.5', callId: 'functions.weather:1', lacks: ['image', 'pdf'] },
   { provider: 'moonshot', model: 'kimi-k3', callId: 'functions.weather:2', lacks: ['image', 'pdf'] },
   { provider: 'alibaba', model: 'glm-5.2', callId: 'call_ab12cd34ef58', lacks: ['image', 'pdf'] },
+  { provider: 'cerebras', model: 'gpt-oss-120b', callId: 'call_ab12cd34ef59', lacks: ['image', 'pdf'] },
   { provider: 'xai', model: 'grok-4.3', callId: 'call_12345678', lacks: ['pdf'] },
   { provider: 'openrouter', model: 'kimi-k2.5', callId: 'functions.weather:0', lacks: ['image', 'pdf'] },
   { provider: 'together', model: 'llama-4-maverick', callId: 'call_ab12cd34ef56', lacks: ['pdf'] },
@@ -268,6 +269,10 @@ export const features: Record<string, Feature> = {
   sampling: {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, { temperature: 0.4, top_p: 0.9 }),
+  },
+  'greedy sampling': {
+    body: (dialect, target) =>
+      isNativeClaude(dialect, target) ? null : asking(dialect, target, { temperature: 0, top_p: 0.9 }),
   },
   'tools, twice round': {
     body: (dialect, target) =>

@@ -31,6 +31,7 @@ const kinds: Record<string, ChatProvider | 'anthropic' | 'gemini'> = {
   xai: 'xai',
   moonshot: 'moonshot',
   alibaba: 'alibaba',
+  cerebras: 'cerebras',
   openrouter: 'lenient',
   together: 'lenient',
   fireworks: 'lenient',
