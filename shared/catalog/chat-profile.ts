@@ -84,6 +84,8 @@ export const chatProfile = z
     json_mode: z.boolean(),
     /** Whether an answer may be asked for by a JSON schema, where its model's row has `structured_outputs`. */
     schema_format: z.boolean(),
+    /** The highest limit of output of a request for a whole answer; above it the gateway collects a stream. */
+    max_unstreamed_tokens: z.int().positive(),
     /** Whether an answer with a JSON format may be streamed. */
     stream_with_format: z.boolean(),
     /**
@@ -138,5 +140,6 @@ type Optional =
   | 'max_id_characters'
   | 'max_tools'
   | 'grammar_limits'
+  | 'max_unstreamed_tokens'
 /** A profile with its defaults. */
 export type ChatProfile = Required<Omit<GivenProfile, Optional>> & Pick<GivenProfile, Optional>

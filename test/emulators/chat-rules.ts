@@ -1,4 +1,4 @@
-import { type Any, firstOf, idsOf, isForced, type Rule, refused, unprocessable } from './chat-rule.ts'
+import { type Any, firstOf, idsOf, isForced, maxOf, type Rule, refused, unprocessable } from './chat-rule.ts'
 import { Emulator, json, type Reply } from './emulator.ts'
 import { reply as answers } from './openai.ts'
 import { openaiRules } from './openai-chat-rules.ts'
@@ -17,6 +17,7 @@ export type ChatProvider =
   | 'moonshot'
   | 'alibaba'
   | 'cerebras'
+  | 'fireworks'
   | 'lenient'
 
 const groq: Rule[] = [
@@ -361,6 +362,21 @@ const cerebras: Rule[] = [
   },
 ]
 
+const fireworks: Rule[] = [
+  {
+    source: 'https://github.com/nullclaw/nullclaw/pull/231, https://github.com/nextlevelbuilder/goclaw/pull/660',
+    refusal: ({ stream, ...body }) =>
+      !stream &&
+      (maxOf(body) ?? 0) > 4096 &&
+      json(400, {
+        error: {
+          message: 'Requests with max_tokens > 4096 must have stream=true',
+          ...{ param: 'max_tokens', code: 'BAD_REQUEST', type: 'error' },
+        },
+      }),
+  },
+]
+
 /** Cerebras' errors have no envelope. */
 function wrongFormat(message: string, param: string | null = null): Reply {
   return json(400, { message, type: 'invalid_request_error', param, code: 'wrong_api_format' })
@@ -368,7 +384,7 @@ function wrongFormat(message: string, param: string | null = null): Reply {
 
 /** What each provider refuses in a chat request. */
 export const chatRules: Record<ChatProvider, readonly Rule[]> = {
-  ...{ openai: openaiRules, groq, mistral, deepseek, xai, moonshot, alibaba, cerebras },
+  ...{ openai: openaiRules, groq, mistral, deepseek, xai, moonshot, alibaba, cerebras, fireworks },
   lenient: [],
 }
 

@@ -270,6 +270,12 @@ export const features: Record<string, Feature> = {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, { temperature: 0.4, top_p: 0.9 }),
   },
+  'a long answer': {
+    body: (dialect, target) => {
+      const limits = { chat: 'max_completion_tokens', messages: 'max_tokens', responses: 'max_output_tokens' }
+      return asking(dialect, target, { [limits[dialect]]: 8_000 })
+    },
+  },
   'greedy sampling': {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, { temperature: 0, top_p: 0.9 }),

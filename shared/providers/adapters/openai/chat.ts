@@ -20,9 +20,18 @@ import {
   withWholeCharacters,
 } from './answer.ts'
 import { AnswerDeltas } from './answer-deltas.ts'
+import { collectAnswer } from './collect-answer.ts'
 import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
-import { beginRequest, limitTokens, post, renameSeed, requestUsage, setFixedFields } from './request.ts'
+import {
+  beginRequest,
+  limitTokens,
+  post,
+  renameSeed,
+  requestUsage,
+  setFixedFields,
+  streamLongAnswer,
+} from './request.ts'
 import { completeCalls, completeFunction } from './tool-calls.ts'
 
 /**
@@ -62,8 +71,11 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
     renameSeed(request)
     requestUsage(request)
     limitTokens(request)
+    const collects = streamLongAnswer(request)
     const sent = post('/chat/completions', request)
-    return marked ? { ...sent, cacheMarked: true } : sent
+    if (!marked && !collects) return sent
+    const collect = (text: string) => collectAnswer(text, createDecoder(new ChunkReader(call)))
+    return { ...sent, ...(marked && { cacheMarked: true }), ...(collects && { collect }) }
   },
   answer,
   stream: call => createDecoder(new ChunkReader(call)),

@@ -34,7 +34,7 @@ const kinds: Record<string, ChatProvider | 'anthropic' | 'gemini'> = {
   cerebras: 'cerebras',
   openrouter: 'lenient',
   together: 'lenient',
-  fireworks: 'lenient',
+  fireworks: 'fireworks',
 }
 
 test.before(async () => {
