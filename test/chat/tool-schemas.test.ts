@@ -293,6 +293,23 @@ test.serial(
   },
 )
 
+test.serial('200 with `parallel_tool_calls: false` at Cerebras, which refuses it: it is left out', async t => {
+  for (const [parallel, dropped] of [
+    [false, 'parallel_tool_calls'],
+    [true, null],
+  ] as const) {
+    const answer = await ask('cerebras', { messages: weather, tools: [tool(place)], parallel_tool_calls: parallel })
+    t.is(answer.status, 200, answer.text)
+    t.is(answer.dropped, dropped)
+    t.is(emulators.cerebras.requests.at(-1)!.body.parallel_tool_calls, undefined)
+  }
+  const tools = [{ name: 'weather', input_schema: place }]
+  const choice = { type: 'auto', disable_parallel_tool_use: true }
+  const body = { messages: weather, max_tokens: 50, tools, tool_choice: choice }
+  const messages = await ask('cerebras', body, '/v1/messages')
+  t.is(messages.status, 200, messages.text)
+})
+
 test.serial('200 with tools and a format of answers at Cerebras: it is asked for in another way', async t => {
   const response_format = { type: 'json_schema', json_schema: { name: 'x', schema: place } }
   const { status, text, headers } = await ask('cerebras', { messages: weather, tools: [tool(place)], response_format })

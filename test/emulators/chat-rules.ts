@@ -177,6 +177,13 @@ const mistral: Rule[] = [
   },
   {
     source:
+      'https://github.com/vegu-ai/talemate/issues/102 (the form, when the limit was 1), https://github.com/SillyTavern/SillyTavern/pull/4856 (1.5)',
+    refusal: ({ temperature }) =>
+      temperature > 1.5 &&
+      unprocessable('less_than_equal', ['temperature'], 'Input should be less than or equal to 1.5', temperature),
+  },
+  {
+    source:
       'https://github.com/devoxx/DevoxxGenieIDEAPlugin/issues/338; with reasoning also without top_p, measured on 2026-08-30 (Orkeon, llm-providers-comparison.md)',
     refusal: ({ temperature, top_p: topP, reasoning_effort: effort }) =>
       temperature === 0 &&
@@ -346,6 +353,12 @@ const cerebras: Rule[] = [
         "Tools with mixed values for 'strict' are not allowed. Please set all tools to 'strict: true' or 'strict: false'",
         'tools',
       ),
+  },
+  {
+    source: 'https://github.com/agno-agi/agno/issues/4508',
+    refusal: ({ parallel_tool_calls: parallel }) =>
+      parallel === false &&
+      wrongFormat('parallel_tool_calls=False is not supported by this model.', 'parallel_tool_calls'),
   },
   {
     source: 'https://github.com/juspay/neurolink/pull/1564',

@@ -115,24 +115,28 @@ const isDefault: Record<string, (value: unknown) => boolean> = {
   presence_penalty: value => value === 0,
   frequency_penalty: value => value === 0,
   logprobs: value => value === false,
+  parallel_tool_calls: value => value === true,
 }
 /** What OpenAI's reasoning models refuse while they reason. */
 const samplingFields =
   'temperature top_p presence_penalty frequency_penalty logprobs top_logprobs logit_bias stop'.split(' ')
 
 function fitSampling(fitting: Fitting): void {
-  const { sampling, refused_fields: refused } = fitting.profile
+  const { sampling, refused_fields: refused, max_temperature: maxTemperature } = fitting.profile
+  const { temperature } = fitting.body
   if (refused) for (const field of refused) dropField(fitting, field)
   if (sampling === 'default' && fitting.body.reasoning_effort !== 'none')
     for (const field of samplingFields) if (!holdsDefault(fitting.body, field)) dropField(fitting, field)
+  if (temperature != null && maxTemperature !== undefined && temperature > maxTemperature)
+    fitting.adjust('temperature', maxTemperature)
   if (sampling === 'none') for (const field of ['temperature', 'top_p']) dropField(fitting, field)
   // "top_p must be 1 when using greedy sampling": with reasoning, the default is another.
-  if (sampling === 'greedy' && fitting.body.temperature === 0) {
+  if (sampling === 'greedy' && temperature === 0) {
     if (fitting.body.top_p == null) fitting.set({ top_p: 1 })
     else if (fitting.body.top_p !== 1) fitting.adjust('top_p', 1)
   }
   // The usual rule of providers and SDKs: the temperature counts.
-  if (sampling === 'one' && fitting.body.temperature != null) dropField(fitting, 'top_p')
+  if (sampling === 'one' && temperature != null) dropField(fitting, 'top_p')
 }
 
 function holdsDefault(body: ChatRequest, field: string): boolean {

@@ -276,6 +276,9 @@ export const features: Record<string, Feature> = {
       return asking(dialect, target, { [limits[dialect]]: 8_000 })
     },
   },
+  'a high temperature': {
+    body: (dialect, target) => (dialect === 'messages' ? null : asking(dialect, target, { temperature: 1.9 })),
+  },
   'greedy sampling': {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, { temperature: 0, top_p: 0.9 }),
