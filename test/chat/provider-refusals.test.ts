@@ -213,6 +213,29 @@ test.serial('400 of a model’s fault in the formats of Messages and Responses',
   t.is(JSON.parse(responses.text).error.failed_generation, toolFailed.failed_generation)
 })
 
+/** What OpenRouter sends of a server behind it that broke off: earendil-works/pi#8511. */
+const brokenOff = { finish_reason: 'stop', native_finish_reason: 'network_error' }
+for (const stream of [false, true])
+  test.serial(
+    `200 from another provider when a stop hides that the server behind broke off (stream: ${stream})`,
+    async t => {
+      const message = { role: 'assistant', content: '' }
+      const choice = { index: 0, ...brokenOff }
+      const head = { id: 'gen-1', created: 1_795_132_800, model: 'up' }
+      groq.next(
+        stream
+          ? events([
+              `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [{ ...choice, delta: message }] })}\n\n`,
+              'data: [DONE]\n\n',
+            ])
+          : json(200, { ...head, object: 'chat.completion', choices: [{ ...choice, message }] }),
+      )
+      const answer = await ask(saying('gpt-oss-20b', 'Hello', { ...firstGroq, stream }))
+      t.is(answer.status, 200, answer.text)
+      t.is(answer.headers.get('x-gateway-provider'), 'openrouter')
+    },
+  )
+
 /** Errors as first events of a stream: the code decides, whatever the type says. */
 const inBand: [error: object | string, isTriedElsewhere: boolean, code: string][] = [
   [{ type: 'invalid_request_error', code: 'server_error', message: 'x' }, true, ''],

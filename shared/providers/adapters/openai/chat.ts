@@ -105,7 +105,7 @@ function choiceFrom(choice: unknown, position: number, isForced: boolean): Choic
   if (content !== null && typeof content !== 'string')
     throw invalidResponse(`the content of choice ${position} is not text`)
   const called = (toolCalls as unknown[] | null | undefined)?.length ? 'tool_calls' : fn ? 'function_call' : null
-  const given = finishReason(choice.finish_reason)
+  const given = finishReason(choice)
   // A server that omits the reason of a response with tool calls still requests them to be run.
   const reason = finishWith(given, called, isForced && Boolean(choice.finish_reason))
   const index = indexOf(choice, position)
@@ -165,7 +165,7 @@ class ChunkReader {
     if (!isObject(choice)) throw invalidResponse(`choice ${position} of a chunk is not an object`)
     const { usage: _usage, ...others } = choice
     const index = indexOf(choice, position)
-    const reason = choice.finish_reason ? finishReason(choice.finish_reason) : null
+    const reason = choice.finish_reason ? finishReason(choice) : null
     const given = isObject(choice.delta) ? withReasoning(choice.delta) : {}
     const delta = this.#deltas.complete(index, given, reason !== null)
     return { ...others, index, delta, finish_reason: reason && this.#deltas.finishOf(index, reason) }
