@@ -82,6 +82,8 @@ export const chatProfile = z
     tools_with_format: z.boolean(),
     /** Whether it has a JSON mode; else `json_object` is an instruction in the system prompt. */
     json_mode: z.boolean(),
+    /** Whether the JSON mode requires the word JSON in the messages: where they lack it, a line of the system prompt has it. */
+    json_word: z.boolean(),
     /** Whether an answer may be asked for by a JSON schema, where its model's row has `structured_outputs`. */
     schema_format: z.boolean(),
     /** The highest limit of output of a request for a whole answer; above it the gateway collects a stream. */

@@ -145,6 +145,7 @@ const defaults: ChatProfile = {
   forced_tools_while_reasoning: true,
   tools_with_format: true,
   json_mode: true,
+  json_word: false,
   schema_format: true,
   stream_with_format: true,
   schema: 'with_properties',

@@ -346,3 +346,30 @@ test.serial('200 with strict schemas that Groq’s strict mode refuses: they are
   const responses = await ask('groq', { input: 'Hi', text }, '/v1/responses')
   t.is(responses.status, 200, responses.text)
 })
+
+test.serial('200 with a JSON object where no message has the word that OpenAI and Groq require', async t => {
+  const messages = [
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'Where is Oslo?' },
+  ]
+  const response_format = { type: 'json_object' }
+  for (const provider of ['openai', 'groq'] as const) {
+    const { status, text, adjusted } = await ask(provider, { messages, response_format })
+    t.is(status, 200, `${provider}: ${text}`)
+    t.is(adjusted, 'messages', provider)
+    const [system, user] = emulators[provider].requests.at(-1)!.body.messages
+    t.is(system.content, 'Be brief.\n\nAnswer with one JSON object.', provider)
+    t.is(user.content, 'Where is Oslo?', provider)
+    const parts = [{ type: 'text', text: 'Where is Oslo? Say it in json.' }]
+    const said = await ask(provider, { messages: [{ role: 'user', content: parts }], response_format })
+    t.is(said.status, 200, said.text)
+    t.is(said.adjusted, null, provider)
+  }
+  const { live } = await gateway.account()
+  const contents = [{ role: 'user', parts: [{ text: 'Where is Oslo?' }] }]
+  const response = await gateway.fetch('/v1beta/models/llama-3.3-70b-instruct:generateContent', {
+    key: live,
+    body: { contents, generationConfig: { responseMimeType: 'application/json' }, provider: { only: ['groq'] } },
+  })
+  t.is(response.status, 200, await response.text())
+})

@@ -1,4 +1,15 @@
-import { type Any, firstOf, idsOf, isForced, maxOf, type Rule, refused, unprocessable } from './chat-rule.ts'
+import {
+  type Any,
+  firstOf,
+  idsOf,
+  isForced,
+  jsonWordMissing,
+  lacksJsonWord,
+  maxOf,
+  type Rule,
+  refused,
+  unprocessable,
+} from './chat-rule.ts'
 import { Emulator, json, type Reply } from './emulator.ts'
 import { reply as answers } from './openai.ts'
 import { openaiRules } from './openai-chat-rules.ts'
@@ -58,6 +69,10 @@ const groq: Rule[] = [
         (format?.json_schema?.strict && groqSchemaFault(format.json_schema.schema, 'response_format'))
       return fault && refused(fault)
     },
+  },
+  {
+    source: 'https://github.com/mem0ai/mem0/issues/3559, https://github.com/mem0ai/mem0/pull/4161',
+    refusal: body => lacksJsonWord(body) && refused(jsonWordMissing, 'messages'),
   },
   {
     source: 'the error text "Only allowed string values for \'tool_choice\' are [none, auto, required]"',
@@ -238,9 +253,8 @@ const deepseek: Rule[] = [
   },
   {
     source: 'https://github.com/browserbase/stagehand/issues/1204',
-    refusal: ({ messages, response_format: format }) =>
-      format?.type === 'json_object' &&
-      !/json/i.test(JSON.stringify(messages)) &&
+    refusal: body =>
+      lacksJsonWord(body) &&
       refused("Prompt must contain the word 'json' in some form to use 'response_format' of type 'json_object'."),
   },
   {
@@ -283,6 +297,12 @@ const moonshot: Rule[] = [
 ]
 
 const alibaba: Rule[] = [
+  {
+    source: 'https://github.com/agno-agi/agno/pull/5317',
+    refusal: body =>
+      lacksJsonWord(body) &&
+      refused(`<400> InternalError.Algo.InvalidParameter: ${jsonWordMissing}`, null, 'invalid_parameter_error'),
+  },
   {
     source: 'https://github.com/cloudwego/eino/issues/994, https://github.com/QwenLM/qwen-code/issues/7659',
     refusal: ({ tool_choice: choice, enable_thinking }) =>

@@ -12,6 +12,7 @@ import { emulationOf, JsonContentDecoder, withEmulatedFormat, withJsonContent } 
 import { fitSchema } from './fit-schema.ts'
 import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
 import { type ClientTool, Fitting, noTools } from './fitting.ts'
+import { fitJsonWord } from './json-word.ts'
 import { mayHaveOtherKeys, sentArguments } from './property-keys.ts'
 import { withTrimmedEnd } from './trimmed-end.ts'
 
@@ -27,6 +28,7 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
   if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)
+  fitJsonWord(fitting)
   fitMessages(fitting)
   fitFormat(fitting)
   fitSettings(fitting)

@@ -329,6 +329,14 @@ export const features: Record<string, Feature> = {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, formatOf(dialect, looseSchema, false)),
   },
+  'a JSON object': {
+    body: (dialect, target) => {
+      // OpenAI’s Responses refuse their own clients for want of the word.
+      if (dialect === 'messages' || (dialect === 'responses' && servesResponses.has(target.provider))) return null
+      const format = { type: 'json_object' }
+      return asking(dialect, target, dialect === 'chat' ? { response_format: format } : { text: { format } })
+    },
+  },
   'a strict schema': {
     body: (dialect, target) => asking(dialect, target, formatOf(dialect, strictSchema, true)),
   },
