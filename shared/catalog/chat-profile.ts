@@ -36,6 +36,8 @@ export const chatProfile = z
     list_content: z.boolean(),
     /** Whether it fetches images by their https URLs (Anthropic's protocol); else the gateway does. */
     image_urls: z.boolean(),
+    /** The most images in a request. */
+    max_images: z.int().positive(),
     /** The member for the reasoning text of earlier answers; `none`: the provider does not read it. */
     reasoning_field: z.enum(['reasoning_content', 'reasoning', 'none']),
     /**
@@ -146,5 +148,6 @@ type Optional =
   | 'grammar_limits'
   | 'max_unstreamed_tokens'
   | 'max_temperature'
+  | 'max_images'
 /** A profile with its defaults. */
 export type ChatProfile = Required<Omit<GivenProfile, Optional>> & Pick<GivenProfile, Optional>

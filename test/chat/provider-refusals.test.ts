@@ -349,6 +349,36 @@ test.serial(
   },
 )
 
+test.serial(
+  '200 from another provider for more images than a provider takes, which is not called; 400 without another',
+  async t => {
+    const picture = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } }
+    const asking = (count: number, provider: object) => ({
+      model: 'llama-4-scout',
+      messages: Array.from({ length: count }, () => ({
+        role: 'user',
+        content: [{ type: 'text', text: 'See' }, picture],
+      })),
+      provider,
+    })
+    const both = { order: ['groq'], only: ['groq', 'together'] }
+    // earendil-works/pi#120
+    const tooMany = { error: { message: 'Too many images provided. This model supports up to 5 images' } }
+    groq.next(json(400, tooMany))
+    const answer = await ask(asking(6, both))
+    t.is(answer.status, 200, answer.text)
+    t.is(answer.headers.get('x-gateway-provider'), 'together')
+    t.deepEqual([groq.requests.length, together.requests.length], [0, 1])
+    const alone = await ask(asking(6, { only: ['groq'] }))
+    t.is(alone.status, 400, alone.text)
+    t.like(JSON.parse(alone.text).error, { code: 'unsupported_capability', param: 'messages' })
+    groq.reset()
+    const five = await ask(asking(5, both))
+    t.is(five.status, 200, five.text)
+    t.is(groq.requests.length, 1)
+  },
+)
+
 /** The account at a provider is at fault, with a status that is the request's elsewhere (misleading-status.ts has the sources). */
 const accountFaults: [name: string, model: string, status: number, body: object][] = [
   [

@@ -71,6 +71,14 @@ const groq: Rule[] = [
     },
   },
   {
+    source:
+      'https://github.com/earendil-works/pi/pull/120 (Llama 4 Scout takes 5); "Too many images provided. This model supports up to 3 images" is of a model with 3',
+    refusal: ({ model, messages }) =>
+      model.includes('llama-4-scout') &&
+      JSON.stringify(messages).split('"type":"image_url"').length > 6 &&
+      refused('Too many images provided. This model supports up to 5 images'),
+  },
+  {
     source: 'https://github.com/mem0ai/mem0/issues/3559, https://github.com/mem0ai/mem0/pull/4161',
     refusal: body => lacksJsonWord(body) && refused(jsonWordMissing, 'messages'),
   },

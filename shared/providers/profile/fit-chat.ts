@@ -9,10 +9,10 @@ import { systemReminder } from '../toolkit/over-chat/user-parts.ts'
 import { withDropped } from '../toolkit/request-fields.ts'
 import { CallIds } from './call-ids.ts'
 import { emulationOf, JsonContentDecoder, withEmulatedFormat, withJsonContent } from './emulated-format.ts'
+import { fitContents } from './fit-contents.ts'
 import { fitSchema } from './fit-schema.ts'
 import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
 import { type ClientTool, Fitting, noTools } from './fitting.ts'
-import { fitJsonWord } from './json-word.ts'
 import { mayHaveOtherKeys, sentArguments } from './property-keys.ts'
 import { withTrimmedEnd } from './trimmed-end.ts'
 
@@ -28,7 +28,7 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
   if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)
-  fitJsonWord(fitting)
+  fitContents(fitting)
   fitMessages(fitting)
   fitFormat(fitting)
   fitSettings(fitting)
