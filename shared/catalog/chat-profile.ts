@@ -107,6 +107,8 @@ export const chatProfile = z
     property_key: z.enum(['any', 'dotted_64']),
     /** `one`: `temperature` or `top_p`. `greedy`: `top_p` is 1 beside a temperature of 0. `default`: no other values than the default, while the model reasons. */
     sampling: z.enum(['all', 'one', 'greedy', 'default', 'none']),
+    /** The most answers (`n`) to a request. */
+    max_choices: z.int().positive(),
     /** The highest temperature, where it is below OpenAI's. */
     max_temperature: z.number().positive(),
     /** Further fields of the request that the model refuses. */
@@ -149,5 +151,6 @@ type Optional =
   | 'max_unstreamed_tokens'
   | 'max_temperature'
   | 'max_images'
+  | 'max_choices'
 /** A profile with its defaults. */
 export type ChatProfile = Required<Omit<GivenProfile, Optional>> & Pick<GivenProfile, Optional>

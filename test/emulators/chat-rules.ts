@@ -71,6 +71,10 @@ const groq: Rule[] = [
     },
   },
   {
+    source: 'https://github.com/stanfordnlp/dspy/issues/1155, https://github.com/langchain-ai/langchain/issues/40590',
+    refusal: ({ n }) => n > 1 && refused("'n' : number must be at most 1"),
+  },
+  {
     source:
       'https://github.com/earendil-works/pi/pull/120 (Llama 4 Scout takes 5); "Too many images provided. This model supports up to 3 images" is of a model with 3',
     refusal: ({ model, messages }) =>

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { type ChatProfile, type Effort, efforts } from '../../catalog/chat-profile.ts'
 import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatMessage, ChatRequest } from '../../kinds/chat.ts'
@@ -10,6 +9,7 @@ import { withDropped } from '../toolkit/request-fields.ts'
 import { CallIds } from './call-ids.ts'
 import { emulationOf, JsonContentDecoder, withEmulatedFormat, withJsonContent } from './emulated-format.ts'
 import { fitContents } from './fit-contents.ts'
+import { fitIds } from './fit-ids.ts'
 import { fitSchema } from './fit-schema.ts'
 import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
 import { type ClientTool, Fitting, noTools } from './fitting.ts'
@@ -167,30 +167,18 @@ function fitStops(fitting: Fitting): void {
 
 /** A model ends an answer at its own limit in any case; providers refuse a higher one. */
 function fitLimit(fitting: Fitting): void {
+  const { max_choices: maxChoices = Number.POSITIVE_INFINITY } = fitting.profile
+  if ((fitting.body.n ?? 1) > maxChoices)
+    throw fitting.refusal(
+      'n',
+      `This model gives at most ${maxChoices === 1 ? 'one answer' : `${maxChoices} answers`} per request.`,
+    )
   const { model, deployment } = fitting.target
   const limit = deployment.traits?.max_output_tokens ?? model.max_output_tokens
   if (limit === null) return
   for (const field of ['max_completion_tokens', 'max_tokens'] as const) {
     const wanted = fitting.body[field]
     if (wanted != null && wanted > limit) fitting.adjust(field, limit)
-  }
-}
-
-/**
- * An e-mail address or a telephone number: "user_id appears to contain an email address. Please send a uuid or hash value"
- * (https://github.com/BerriAI/litellm/issues/10106).
- */
-const contact = /@|^\+?[\d\s().-]{7,}$/
-
-/** Ids of the caller: one that is long, or tells who it is, is sent as its digest, so that equal ids stay equal. */
-function fitIds(fitting: Fitting): void {
-  const { max_id_characters: maxCharacters = Number.POSITIVE_INFINITY, contact_ids: takesContacts } = fitting.profile
-  if (maxCharacters === Number.POSITIVE_INFINITY && takesContacts) return
-  const fields: Record<string, unknown> = fitting.body
-  for (const field of ['user', 'safety_identifier', 'prompt_cache_key']) {
-    const id = fields[field]
-    if (typeof id === 'string' && (id.length > maxCharacters || (!takesContacts && contact.test(id))))
-      fitting.set({ [field]: createHash('sha256').update(id).digest('hex') })
   }
 }
 
