@@ -36,6 +36,8 @@ export const chatProfile = z
     list_content: z.boolean(),
     /** Whether it fetches images by their https URLs (Anthropic's protocol); else the gateway does. */
     image_urls: z.boolean(),
+    /** The most images in a request. */
+    max_images: z.int().positive(),
     /** The member for the reasoning text of earlier answers; `none`: the provider does not read it. */
     reasoning_field: z.enum(['reasoning_content', 'reasoning', 'none']),
     /**
@@ -55,8 +57,13 @@ export const chatProfile = z
     allowed_tools: z.boolean(),
     /** Whether `tool_choice` may be `validated`, Gemini's mode that keeps calls to their schemas; else it is `auto`. */
     validated_tools: z.boolean(),
-    /** Whether calls of a tool can be held to its schema (`strict`). */
-    strict_tools: z.boolean(),
+    /** Whether calls of a tool can be held to its schema (`strict`). `all`: of every tool of a request or of none. */
+    strict_tools: z.union([z.boolean(), z.literal('all')]),
+    /**
+     * The schemas that may be `strict`, of tools and answers. `closed_required`: objects permit no other properties and require
+     * all, as in OpenAI's strict mode; else the schema is sent without `strict`.
+     */
+    strict_schemas: z.enum(['any', 'closed_required']),
     /**
      * The most, in one request, of what is compiled to a grammar: strict tools, and properties that are not required and nodes of
      * several types in their schemas and that of the answer. Further tools are not strict, a larger schema of the answer is asked
@@ -77,8 +84,12 @@ export const chatProfile = z
     tools_with_format: z.boolean(),
     /** Whether it has a JSON mode; else `json_object` is an instruction in the system prompt. */
     json_mode: z.boolean(),
+    /** Whether the JSON mode requires the word JSON in the messages: where they lack it, a line of the system prompt has it. */
+    json_word: z.boolean(),
     /** Whether an answer may be asked for by a JSON schema, where its model's row has `structured_outputs`. */
     schema_format: z.boolean(),
+    /** The highest limit of output of a request for a whole answer; above it the gateway collects a stream. */
+    max_unstreamed_tokens: z.int().positive(),
     /** Whether an answer with a JSON format may be streamed. */
     stream_with_format: z.boolean(),
     /**
@@ -94,8 +105,12 @@ export const chatProfile = z
     root_combinators: z.boolean(),
     /** The keys of a tool's parameters; `dotted_64`: at most 64 letters, digits, dots, `_` and `-`, else others are sent. */
     property_key: z.enum(['any', 'dotted_64']),
-    /** `one`: `temperature` or `top_p`. `default`: no other values than the default, while the model reasons. */
-    sampling: z.enum(['all', 'one', 'default', 'none']),
+    /** `one`: `temperature` or `top_p`. `greedy`: `top_p` is 1 beside a temperature of 0. `default`: no other values than the default, while the model reasons. */
+    sampling: z.enum(['all', 'one', 'greedy', 'default', 'none']),
+    /** The most answers (`n`) to a request. */
+    max_choices: z.int().positive(),
+    /** The highest temperature, where it is below OpenAI's. */
+    max_temperature: z.number().positive(),
     /** Further fields of the request that the model refuses. */
     refused_fields: fields,
     /** Whether a stop sequence may consist of white space. */
@@ -133,5 +148,9 @@ type Optional =
   | 'max_id_characters'
   | 'max_tools'
   | 'grammar_limits'
+  | 'max_unstreamed_tokens'
+  | 'max_temperature'
+  | 'max_images'
+  | 'max_choices'
 /** A profile with its defaults. */
 export type ChatProfile = Required<Omit<GivenProfile, Optional>> & Pick<GivenProfile, Optional>

@@ -235,10 +235,11 @@ class WholeAnswer extends AnswerReceiver {
     this.finish()
     const { status } = this
     try {
-      if (isSuccess(status)) this.#handlers.resolve(parseBodies(this.#bodies))
+      if (isSuccess(status)) this.#handlers.resolve(parseBodies(this.#bodies, this.attempt.requests))
       else this.#handlers.reject(this.refusal())
     } catch (cause) {
-      this.#handlers.reject(new ProviderError('invalid_response', 'the answer is not JSON', { status, cause }))
+      if (cause instanceof ProviderError) this.#handlers.reject(cause)
+      else this.#handlers.reject(new ProviderError('invalid_response', 'the answer is not JSON', { status, cause }))
     }
   }
 
@@ -248,10 +249,14 @@ class WholeAnswer extends AnswerReceiver {
   }
 }
 
-/** Throws a SyntaxError for invalid JSON. */
-function parseBodies(bodies: readonly Buffer[][]): ReceivedAnswer {
+/** Throws a SyntaxError for invalid JSON, or the ProviderError of a stream that is collected. */
+function parseBodies(bodies: readonly Buffer[][], requests: readonly UpstreamRequest[]): ReceivedAnswer {
   const texts = bodies.map(chunks => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString())
   const [text = ''] = texts
+  if (requests.some(({ collect }) => collect)) {
+    const collected = texts.map((one, part) => requests[part]!.collect?.(one) ?? JSON.parse(one))
+    return { json: collected.length === 1 ? collected[0] : collected, text: null }
+  }
   return texts.length === 1 ? { json: JSON.parse(text), text } : { json: texts.map(one => JSON.parse(one)), text: null }
 }
 

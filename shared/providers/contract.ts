@@ -79,6 +79,7 @@ export type UpstreamRequest = {
   cacheMarked?: boolean // whether the gateway added cache marks
   reasoningSent?: boolean // whether the request has reasoning state that the gateway had sealed
   reasoningDropped?: boolean // whether reasoning state was omitted, because another account or model made it
+  collect?: (text: string) => unknown // the whole answer of the stream that was asked for in its place
 }
 
 /** How one protocol serves one kind. An adapter only translates: no I/O, no clock but `created`, no retries. */

@@ -11,6 +11,9 @@ const emulators = {
   openai: use(test, () => startChatProvider('openai')),
   moonshot: use(test, () => startChatProvider('moonshot')),
   xai: use(test, () => startChatProvider('xai')),
+  groq: use(test, () => startChatProvider('groq')),
+  cerebras: use(test, () => startChatProvider('cerebras')),
+  mistral: use(test, () => startChatProvider('mistral')),
 }
 const gateway = useGateway(test, () => {
   const env: Record<string, string> = {}
@@ -31,6 +34,9 @@ const models: Record<Provider, string> = {
   openai: 'gpt-4o',
   moonshot: 'kimi-k2.5',
   xai: 'grok-4.3',
+  groq: 'gpt-oss-120b',
+  cerebras: 'gpt-oss-120b',
+  mistral: 'mistral-medium-3.5',
 }
 const weather = [{ role: 'user', content: 'What is the weather in Oslo?' }]
 const path = '/v1/chat/completions'
@@ -262,4 +268,108 @@ test.serial('200 at Moonshot with a type in each place where it wants one, and w
   const tools = [{ type: 'function', function: { name: '21st_magic', parameters: place } }]
   const { text: answer } = await ask('moonshot', { messages: weather, tools })
   t.is(JSON.parse(answer).choices[0].message.tool_calls[0].function.name, '21st_magic', answer)
+})
+
+test.serial(
+  '200 with strict tools beside others at Cerebras, which takes strict ones alone: none is strict',
+  async t => {
+    const closed = { ...place, additionalProperties: false }
+    const strict = (name: string) => tool(closed, { name, strict: true })
+    const mixed = [strict('a'), tool(place, { name: 'b' }), tool(place, { name: 'c', strict: false })]
+    const { status, text, dropped } = await ask('cerebras', { messages: weather, tools: mixed })
+    t.is(status, 200, text)
+    t.is(dropped, 'tools.0.function.strict')
+    const flags = () =>
+      emulators.cerebras.requests.at(-1)!.body.tools.map((one: Schema) => (one.function as Schema).strict)
+    t.deepEqual(flags(), [undefined, undefined, undefined])
+    const all = await ask('cerebras', { messages: weather, tools: [strict('a'), strict('b')] })
+    t.is(all.status, 200, all.text)
+    t.is(all.dropped, null)
+    t.deepEqual(flags(), [true, true])
+    const named = (name: string) => ({ name, input_schema: closed })
+    const tools = [{ ...named('a'), strict: true }, named('b')]
+    const messages = await ask('cerebras', { messages: weather, max_tokens: 50, tools }, '/v1/messages')
+    t.is(messages.status, 200, messages.text)
+  },
+)
+
+test.serial('200 with `parallel_tool_calls: false` at Cerebras, which refuses it: it is left out', async t => {
+  for (const [parallel, dropped] of [
+    [false, 'parallel_tool_calls'],
+    [true, null],
+  ] as const) {
+    const answer = await ask('cerebras', { messages: weather, tools: [tool(place)], parallel_tool_calls: parallel })
+    t.is(answer.status, 200, answer.text)
+    t.is(answer.dropped, dropped)
+    t.is(emulators.cerebras.requests.at(-1)!.body.parallel_tool_calls, undefined)
+  }
+  const tools = [{ name: 'weather', input_schema: place }]
+  const choice = { type: 'auto', disable_parallel_tool_use: true }
+  const body = { messages: weather, max_tokens: 50, tools, tool_choice: choice }
+  const messages = await ask('cerebras', body, '/v1/messages')
+  t.is(messages.status, 200, messages.text)
+})
+
+test.serial('200 with tools and a format of answers at Cerebras: it is asked for in another way', async t => {
+  const response_format = { type: 'json_schema', json_schema: { name: 'x', schema: place } }
+  const { status, text, headers } = await ask('cerebras', { messages: weather, tools: [tool(place)], response_format })
+  t.is(status, 200, text)
+  t.regex(headers.get('x-gateway-structured-output')!, /^prompt/)
+  t.is(emulators.cerebras.requests.at(-1)!.body.response_format, undefined)
+})
+
+test.serial('200 with strict schemas that Groq’s strict mode refuses: they are sent, but not as strict', async t => {
+  const loose = {
+    type: 'object',
+    properties: { city: { type: 'string' }, day: { type: 'string' } },
+    required: ['city'],
+  }
+  const closed = { ...place, additionalProperties: false }
+  const tools = [tool(loose, { strict: true }), tool(closed, { name: 'b', strict: true })]
+  const called = await ask('groq', { messages: weather, tools })
+  t.is(called.status, 200, called.text)
+  t.is(called.dropped, 'tools.0.function.strict')
+  const [first, second] = emulators.groq.requests.at(-1)!.body.tools
+  t.deepEqual([first.function.strict, first.function.parameters, second.function.strict], [undefined, loose, true])
+  for (const [schema, strict] of [
+    [loose, false],
+    [place, false],
+    [closed, true],
+  ] as const) {
+    const format = { type: 'json_schema', json_schema: { name: 'x', schema, strict: true } }
+    const { status, text, adjusted } = await ask('groq', { messages: weather, response_format: format })
+    t.is(status, 200, text)
+    t.is(adjusted, strict ? null : 'response_format')
+    t.like(emulators.groq.requests.at(-1)!.body.response_format.json_schema, { schema, strict })
+  }
+  const text = { format: { type: 'json_schema', name: 'x', schema: loose, strict: true } }
+  const responses = await ask('groq', { input: 'Hi', text }, '/v1/responses')
+  t.is(responses.status, 200, responses.text)
+})
+
+test.serial('200 with a JSON object where no message has the word that OpenAI and Groq require', async t => {
+  const messages = [
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'Where is Oslo?' },
+  ]
+  const response_format = { type: 'json_object' }
+  for (const provider of ['openai', 'groq'] as const) {
+    const { status, text, adjusted } = await ask(provider, { messages, response_format })
+    t.is(status, 200, `${provider}: ${text}`)
+    t.is(adjusted, 'messages', provider)
+    const [system, user] = emulators[provider].requests.at(-1)!.body.messages
+    t.is(system.content, 'Be brief.\n\nAnswer with one JSON object.', provider)
+    t.is(user.content, 'Where is Oslo?', provider)
+    const parts = [{ type: 'text', text: 'Where is Oslo? Say it in json.' }]
+    const said = await ask(provider, { messages: [{ role: 'user', content: parts }], response_format })
+    t.is(said.status, 200, said.text)
+    t.is(said.adjusted, null, provider)
+  }
+  const { live } = await gateway.account()
+  const contents = [{ role: 'user', parts: [{ text: 'Where is Oslo?' }] }]
+  const response = await gateway.fetch('/v1beta/models/llama-3.3-70b-instruct:generateContent', {
+    key: live,
+    body: { contents, generationConfig: { responseMimeType: 'application/json' }, provider: { only: ['groq'] } },
+  })
+  t.is(response.status, 200, await response.text())
 })

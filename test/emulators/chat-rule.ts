@@ -28,6 +28,11 @@ export const idsOf = ({ tool_calls: calls, tool_call_id: id }: Any): string[] =>
   ...(id === undefined ? [] : [id]),
 ]
 export const isForced = (choice: Any) => choice !== undefined && choice !== 'auto' && choice !== 'none'
+/** OpenAI's words (ultimatejimmy/xray.koplugin#33), which others have taken over. */
+export const lacksJsonWord = ({ messages, response_format: format }: Any): boolean =>
+  format?.type === 'json_object' && !/json/i.test(JSON.stringify(messages))
+export const jsonWordMissing =
+  "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
 export const maxOf = ({ max_completion_tokens: newer, max_tokens: older }: Any): number | undefined => newer ?? older
 export const tooLong = (name: string, { length }: string, max: number): Reply =>
   refused(

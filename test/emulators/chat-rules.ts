@@ -1,14 +1,35 @@
-import { type Any, firstOf, idsOf, isForced, type Rule, refused, unprocessable } from './chat-rule.ts'
-import { Emulator, json } from './emulator.ts'
+import {
+  type Any,
+  firstOf,
+  idsOf,
+  isForced,
+  jsonWordMissing,
+  lacksJsonWord,
+  maxOf,
+  type Rule,
+  refused,
+  unprocessable,
+} from './chat-rule.ts'
+import { Emulator, json, type Reply } from './emulator.ts'
 import { reply as answers } from './openai.ts'
 import { openaiRules } from './openai-chat-rules.ts'
-import { moonshotSchemaFault, xaiSchemaFault } from './schema-rules.ts'
+import { groqSchemaFault, moonshotSchemaFault, xaiSchemaFault } from './schema-rules.ts'
 
 /**
  * What providers of OpenAI's dialect refuse, in their words. Each rule has the public report, error text or SDK type in
  * which it was seen; none is taken from the gateway's own profiles.
  */
-export type ChatProvider = 'openai' | 'groq' | 'mistral' | 'deepseek' | 'xai' | 'moonshot' | 'alibaba' | 'lenient'
+export type ChatProvider =
+  | 'openai'
+  | 'groq'
+  | 'mistral'
+  | 'deepseek'
+  | 'xai'
+  | 'moonshot'
+  | 'alibaba'
+  | 'cerebras'
+  | 'fireworks'
+  | 'lenient'
 
 const groq: Rule[] = [
   {
@@ -35,6 +56,35 @@ const groq: Rule[] = [
       'console.groq.com/docs/structured-outputs, as quoted in https://github.com/jgravelle/GroqApiLibrary/pull/33',
     refusal: ({ stream, response_format: format }) =>
       stream && format?.type === 'json_schema' && refused('Streaming is not supported with structured outputs'),
+  },
+  {
+    source: 'schema-rules.ts',
+    refusal: ({ tools, response_format: format }) => {
+      const fault =
+        firstOf<Any, Any>(
+          tools,
+          ({ function: { name, parameters, strict } }, index) =>
+            strict && groqSchemaFault(parameters, `tool ${name}, tools[${index}].function.parameters`),
+        ) ??
+        (format?.json_schema?.strict && groqSchemaFault(format.json_schema.schema, 'response_format'))
+      return fault && refused(fault)
+    },
+  },
+  {
+    source: 'https://github.com/stanfordnlp/dspy/issues/1155, https://github.com/langchain-ai/langchain/issues/40590',
+    refusal: ({ n }) => n > 1 && refused("'n' : number must be at most 1"),
+  },
+  {
+    source:
+      'https://github.com/earendil-works/pi/pull/120 (Llama 4 Scout takes 5); "Too many images provided. This model supports up to 3 images" is of a model with 3',
+    refusal: ({ model, messages }) =>
+      model.includes('llama-4-scout') &&
+      JSON.stringify(messages).split('"type":"image_url"').length > 6 &&
+      refused('Too many images provided. This model supports up to 5 images'),
+  },
+  {
+    source: 'https://github.com/mem0ai/mem0/issues/3559, https://github.com/mem0ai/mem0/pull/4161',
+    refusal: body => lacksJsonWord(body) && refused(jsonWordMissing, 'messages'),
   },
   {
     source: 'the error text "Only allowed string values for \'tool_choice\' are [none, auto, required]"',
@@ -153,6 +203,21 @@ const mistral: Rule[] = [
     },
   },
   {
+    source:
+      'https://github.com/vegu-ai/talemate/issues/102 (the form, when the limit was 1), https://github.com/SillyTavern/SillyTavern/pull/4856 (1.5)',
+    refusal: ({ temperature }) =>
+      temperature > 1.5 &&
+      unprocessable('less_than_equal', ['temperature'], 'Input should be less than or equal to 1.5', temperature),
+  },
+  {
+    source:
+      'https://github.com/devoxx/DevoxxGenieIDEAPlugin/issues/338; with reasoning also without top_p, measured on 2026-08-30 (Orkeon, llm-providers-comparison.md)',
+    refusal: ({ temperature, top_p: topP, reasoning_effort: effort }) =>
+      temperature === 0 &&
+      (topP ?? (effort === 'high' ? 0.95 : 1)) !== 1 &&
+      refused('top_p must be 1 when using greedy sampling.'),
+  },
+  {
     source: "vercel/ai packages/mistral: z.enum(['high', 'none'])",
     refusal: ({ reasoning_effort: effort }) =>
       effort !== undefined &&
@@ -200,9 +265,8 @@ const deepseek: Rule[] = [
   },
   {
     source: 'https://github.com/browserbase/stagehand/issues/1204',
-    refusal: ({ messages, response_format: format }) =>
-      format?.type === 'json_object' &&
-      !/json/i.test(JSON.stringify(messages)) &&
+    refusal: body =>
+      lacksJsonWord(body) &&
       refused("Prompt must contain the word 'json' in some form to use 'response_format' of type 'json_object'."),
   },
   {
@@ -245,6 +309,12 @@ const moonshot: Rule[] = [
 ]
 
 const alibaba: Rule[] = [
+  {
+    source: 'https://github.com/agno-agi/agno/pull/5317',
+    refusal: body =>
+      lacksJsonWord(body) &&
+      refused(`<400> InternalError.Algo.InvalidParameter: ${jsonWordMissing}`, null, 'invalid_parameter_error'),
+  },
   {
     source: 'https://github.com/cloudwego/eino/issues/994, https://github.com/QwenLM/qwen-code/issues/7659',
     refusal: ({ tool_choice: choice, enable_thinking }) =>
@@ -300,9 +370,66 @@ const xai: Rule[] = [
   },
 ]
 
+const cerebras: Rule[] = [
+  {
+    source: 'https://github.com/BerriAI/litellm/issues/31333',
+    refusal: ({ tools, response_format: format }) =>
+      tools && format && format.type !== 'text' && wrongFormat('"tools" is incompatible with "response_format"'),
+  },
+  {
+    source:
+      'https://github.com/RooCodeInc/Roo-Code/issues/10334, https://github.com/mpfaffenberger/code_puppy/pull/368',
+    refusal: ({ tools }) =>
+      new Set(tools?.map(({ function: { strict } }: Any) => strict === true)).size > 1 &&
+      wrongFormat(
+        "Tools with mixed values for 'strict' are not allowed. Please set all tools to 'strict: true' or 'strict: false'",
+        'tools',
+      ),
+  },
+  {
+    source: 'https://github.com/agno-agi/agno/issues/4508',
+    refusal: ({ parallel_tool_calls: parallel }) =>
+      parallel === false &&
+      wrongFormat('parallel_tool_calls=False is not supported by this model.', 'parallel_tool_calls'),
+  },
+  {
+    source: 'https://github.com/juspay/neurolink/pull/1564',
+    refusal: ({ tools, tool_choice: choice }) =>
+      !tools && choice !== undefined && wrongFormat("'tool_choice' is only allowed when 'tools' are specified"),
+  },
+  {
+    source: 'https://github.com/Alishahryar1/free-claude-code/issues/1136',
+    refusal: ({ messages }) =>
+      firstOf<Any, Any>(messages, ({ role, reasoning_content: reasoning }, index) => {
+        const path = `messages.${index}.${role}.reasoning_content`
+        return reasoning !== undefined && wrongFormat(`${path}: property '${path}' is unsupported`, 'validation_error')
+      }),
+  },
+]
+
+const fireworks: Rule[] = [
+  {
+    source: 'https://github.com/nullclaw/nullclaw/pull/231, https://github.com/nextlevelbuilder/goclaw/pull/660',
+    refusal: ({ stream, ...body }) =>
+      !stream &&
+      (maxOf(body) ?? 0) > 4096 &&
+      json(400, {
+        error: {
+          message: 'Requests with max_tokens > 4096 must have stream=true',
+          ...{ param: 'max_tokens', code: 'BAD_REQUEST', type: 'error' },
+        },
+      }),
+  },
+]
+
+/** Cerebras' errors have no envelope. */
+function wrongFormat(message: string, param: string | null = null): Reply {
+  return json(400, { message, type: 'invalid_request_error', param, code: 'wrong_api_format' })
+}
+
 /** What each provider refuses in a chat request. */
 export const chatRules: Record<ChatProvider, readonly Rule[]> = {
-  ...{ openai: openaiRules, groq, mistral, deepseek, xai, moonshot, alibaba },
+  ...{ openai: openaiRules, groq, mistral, deepseek, xai, moonshot, alibaba, cerebras, fireworks },
   lenient: [],
 }
 

@@ -1,4 +1,14 @@
-import { type Any, firstOf, idsOf, maxOf, type Rule, refused, tooLong } from './chat-rule.ts'
+import {
+  type Any,
+  firstOf,
+  idsOf,
+  jsonWordMissing,
+  lacksJsonWord,
+  maxOf,
+  type Rule,
+  refused,
+  tooLong,
+} from './chat-rule.ts'
 import { effortsOf, isReasoner } from './openai-responses.ts'
 import { openAiSchemaFault } from './schema-rules.ts'
 
@@ -11,6 +21,10 @@ const openAiFields = new Set(
 )
 
 export const openaiRules: readonly Rule[] = [
+  {
+    source: 'https://github.com/ultimatejimmy/xray.koplugin/issues/33',
+    refusal: body => lacksJsonWord(body) && refused(jsonWordMissing, 'messages'),
+  },
   {
     source: 'error text "Unrecognized request argument supplied", as in BerriAI/litellm drop_params reports',
     refusal: body =>

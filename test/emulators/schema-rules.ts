@@ -112,6 +112,22 @@ export function openAiSchemaFault(name: string, schema: Any): string | null {
   return null
 }
 
+/**
+ * Strict schemas at Groq: eigent-ai/eigent#1786 and Meridiona/meridian#811 (`additionalProperties`), run-llama/LlamaIndexTS#2202 and
+ * laravel/ai#923 (`required`).
+ */
+export function groqSchemaFault(schema: Any, of: string): string | null {
+  for (const { schema: node, path } of nodesOf(schema ?? {})) {
+    if (!typesOf(node).includes('object')) continue
+    const place = `invalid JSON schema for ${of}: /${path.join('/')}`
+    if (node.additionalProperties !== false) return `${place}: additionalProperties:false must be set on every object`
+    const missing = Object.keys(node.properties ?? {}).filter(name => !node.required?.includes(name))
+    if (missing.length > 0)
+      return `${place}/required: The following properties must be listed in \`required\`: ${missing.join(', ')}`
+  }
+  return null
+}
+
 /** NousResearch/hermes-agent#20976 */
 export function xaiSchemaFault(schema: Any): string | null {
   return nodesOf(schema).some(({ schema: node }) => Array.isArray(node.items))

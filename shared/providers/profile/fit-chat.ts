@@ -1,13 +1,15 @@
-import { createHash } from 'node:crypto'
 import { type ChatProfile, type Effort, efforts } from '../../catalog/chat-profile.ts'
 import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatMessage, ChatRequest } from '../../kinds/chat.ts'
 import type { Call, DirectAdapter, Target } from '../contract.ts'
 import { customArguments } from '../toolkit/custom-tools.ts'
+import { isStrict } from '../toolkit/messages-over-chat/tools.ts'
 import { systemReminder } from '../toolkit/over-chat/user-parts.ts'
 import { withDropped } from '../toolkit/request-fields.ts'
 import { CallIds } from './call-ids.ts'
 import { emulationOf, JsonContentDecoder, withEmulatedFormat, withJsonContent } from './emulated-format.ts'
+import { fitContents } from './fit-contents.ts'
+import { fitIds } from './fit-ids.ts'
 import { fitSchema } from './fit-schema.ts'
 import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
 import { type ClientTool, Fitting, noTools } from './fitting.ts'
@@ -26,6 +28,7 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
   if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)
+  fitContents(fitting)
   fitMessages(fitting)
   fitFormat(fitting)
   fitSettings(fitting)
@@ -44,16 +47,17 @@ function removeToolSettings(fitting: Fitting): void {
 /** Fits the format of the answer. */
 function fitFormat(fitting: Fitting): void {
   const { response_format: format } = fitting.body
-  const { schema } = fitting.profile
+  const { schema: dialect, strict_schemas: strictSchemas } = fitting.profile
   if (format?.type !== 'json_schema' || !format.json_schema.schema) return
-  const given = format.json_schema.schema
+  const { schema: given, strict } = format.json_schema
+  const losesStrict = strict === true && strictSchemas === 'closed_required' && !isStrict(given)
   // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.
-  if (schema === 'with_properties') return
-  const fitted = fitSchema(given, schema)
-  if (fitted.schema === given) return
-  const value = { ...format, json_schema: { ...format.json_schema, schema: fitted.schema } }
-  if (fitted.losesMeaning) fitting.adjust('response_format', value)
-  else fitting.set({ response_format: value })
+  const { schema, losesMeaning } =
+    dialect === 'with_properties' ? { schema: given, losesMeaning: false } : fitSchema(given, dialect)
+  if (schema === given && !losesStrict) return
+  const json_schema = { ...format.json_schema, schema, ...(losesStrict && { strict: false }) }
+  if (losesMeaning || losesStrict) fitting.adjust('response_format', { ...format, json_schema })
+  else fitting.set({ response_format: { ...format, json_schema } })
 }
 
 /** Fits the settings of a request: effort, sampling, limits and ids. */
@@ -113,19 +117,28 @@ const isDefault: Record<string, (value: unknown) => boolean> = {
   presence_penalty: value => value === 0,
   frequency_penalty: value => value === 0,
   logprobs: value => value === false,
+  parallel_tool_calls: value => value === true,
 }
 /** What OpenAI's reasoning models refuse while they reason. */
 const samplingFields =
   'temperature top_p presence_penalty frequency_penalty logprobs top_logprobs logit_bias stop'.split(' ')
 
 function fitSampling(fitting: Fitting): void {
-  const { sampling, refused_fields: refused } = fitting.profile
+  const { sampling, refused_fields: refused, max_temperature: maxTemperature } = fitting.profile
+  const { temperature } = fitting.body
   if (refused) for (const field of refused) dropField(fitting, field)
   if (sampling === 'default' && fitting.body.reasoning_effort !== 'none')
     for (const field of samplingFields) if (!holdsDefault(fitting.body, field)) dropField(fitting, field)
+  if (temperature != null && maxTemperature !== undefined && temperature > maxTemperature)
+    fitting.adjust('temperature', maxTemperature)
   if (sampling === 'none') for (const field of ['temperature', 'top_p']) dropField(fitting, field)
+  // "top_p must be 1 when using greedy sampling": with reasoning, the default is another.
+  if (sampling === 'greedy' && temperature === 0) {
+    if (fitting.body.top_p == null) fitting.set({ top_p: 1 })
+    else if (fitting.body.top_p !== 1) fitting.adjust('top_p', 1)
+  }
   // The usual rule of providers and SDKs: the temperature counts.
-  if (sampling === 'one' && fitting.body.temperature != null) dropField(fitting, 'top_p')
+  if (sampling === 'one' && temperature != null) dropField(fitting, 'top_p')
 }
 
 function holdsDefault(body: ChatRequest, field: string): boolean {
@@ -154,30 +167,18 @@ function fitStops(fitting: Fitting): void {
 
 /** A model ends an answer at its own limit in any case; providers refuse a higher one. */
 function fitLimit(fitting: Fitting): void {
+  const { max_choices: maxChoices = Number.POSITIVE_INFINITY } = fitting.profile
+  if ((fitting.body.n ?? 1) > maxChoices)
+    throw fitting.refusal(
+      'n',
+      `This model gives at most ${maxChoices === 1 ? 'one answer' : `${maxChoices} answers`} per request.`,
+    )
   const { model, deployment } = fitting.target
   const limit = deployment.traits?.max_output_tokens ?? model.max_output_tokens
   if (limit === null) return
   for (const field of ['max_completion_tokens', 'max_tokens'] as const) {
     const wanted = fitting.body[field]
     if (wanted != null && wanted > limit) fitting.adjust(field, limit)
-  }
-}
-
-/**
- * An e-mail address or a telephone number: "user_id appears to contain an email address. Please send a uuid or hash value"
- * (https://github.com/BerriAI/litellm/issues/10106).
- */
-const contact = /@|^\+?[\d\s().-]{7,}$/
-
-/** Ids of the caller: one that is long, or tells who it is, is sent as its digest, so that equal ids stay equal. */
-function fitIds(fitting: Fitting): void {
-  const { max_id_characters: maxCharacters = Number.POSITIVE_INFINITY, contact_ids: takesContacts } = fitting.profile
-  if (maxCharacters === Number.POSITIVE_INFINITY && takesContacts) return
-  const fields: Record<string, unknown> = fitting.body
-  for (const field of ['user', 'safety_identifier', 'prompt_cache_key']) {
-    const id = fields[field]
-    if (typeof id === 'string' && (id.length > maxCharacters || (!takesContacts && contact.test(id))))
-      fitting.set({ [field]: createHash('sha256').update(id).digest('hex') })
   }
 }
 

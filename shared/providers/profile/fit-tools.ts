@@ -5,6 +5,7 @@ import { canReason } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
 import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../stream-decoder.ts'
 import { customInput, functionOfCustom } from '../toolkit/custom-tools.ts'
+import { isStrict } from '../toolkit/messages-over-chat/tools.ts'
 import { digestedName, type NameForm } from './digested-name.ts'
 import { asksForThinking, turnsThinkingOff } from './emulated-format.ts'
 import { fitParametersSchema } from './fit-schema.ts'
@@ -39,11 +40,12 @@ export function sentToolName(name: string, { tool_name: form }: ChatProfile): st
 /** Fits the tools of a request that has some, their choice and the settings that need tools. */
 export function fitTools(fitting: Fitting): void {
   chooseAmongAllowed(fitting)
-  const tools = fitting.body.tools!
   const { max_tools: maxTools } = fitting.profile
-  if (maxTools !== undefined && tools.length > maxTools)
+  if (maxTools !== undefined && fitting.body.tools!.length > maxTools)
     throw fitting.refusal('tools', `This model takes at most ${maxTools} tools.`)
+  if (fitting.profile.strict_tools === 'all') equaliseStrict(fitting)
   const budget = grammarBudgetOf(fitting)
+  const tools = fitting.body.tools!
   const sent = tools.map((tool, index) => fitTool(fitting, tool, index, budget))
   if (sent.some((tool, index) => tool !== tools[index])) fitting.set({ tools: sent })
   fitChoice(fitting)
@@ -110,6 +112,22 @@ function functionOf({ type: _type, custom, ...others }: CustomTool, name: string
   return { ...others, ...functionOfCustom(name, description, isObject(format) ? format.grammar : undefined) }
 }
 
+/**
+ * Sends no tool as strict where others are not: "Tools with mixed values for 'strict' are not allowed"
+ * (RooCodeInc/Roo-Code#10334, mpfaffenberger/code_puppy#368).
+ */
+function equaliseStrict(fitting: Fitting): void {
+  const tools = fitting.body.tools!
+  const isStrictTool = (tool: Tool) => tool.type === 'function' && tool.function.strict === true
+  if (!tools.some(isStrictTool) || tools.every(isStrictTool)) return
+  const sent = tools.map((tool, index): Tool => {
+    if (tool.type !== 'function' || tool.function.strict == null) return tool
+    if (tool.function.strict) fitting.dropped.push(`tools.${index}.function.strict`)
+    return { ...tool, function: { ...tool.function, strict: undefined } }
+  })
+  fitting.set({ tools: sent })
+}
+
 /** Bedrock answers "tools.0.custom.strict: Extra inputs are not permitted" (https://github.com/maximhq/bifrost/issues/5592). */
 function fitStrict(
   fitting: Fitting,
@@ -118,7 +136,9 @@ function fitStrict(
   budget: GrammarBudget | null,
 ): FunctionTool['function'] {
   if (given.strict == null) return given
-  if (fitting.profile.strict_tools && (!given.strict || !budget || budget.add(given.parameters, 'tool'))) return given
+  const { strict_tools: takesStrict, strict_schemas: schemas } = fitting.profile
+  const fits = !given.strict || schemas === 'any' || isStrict(given.parameters)
+  if (takesStrict && fits && (!given.strict || !budget || budget.add(given.parameters, 'tool'))) return given
   if (given.strict) fitting.dropped.push(`tools.${index}.function.strict`)
   return { ...given, strict: undefined }
 }

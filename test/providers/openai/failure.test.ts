@@ -50,6 +50,9 @@ test('usage is never negative and always adds up, whatever the upstream says', t
 
 const error = (fields: object) =>
   JSON.stringify({ error: { message: 'The reason.', type: null, param: null, code: null, ...fields } })
+/** xAI's words for an account without money. */
+const xaiSpent =
+  'Your team 1 has either used all available credits or reached its monthly spending limit. To continue making API requests, please purchase more credits or raise your spending limit.'
 const failures: [number, string, string, FailureReason][] = [
   [400, 'a bad request', error({ type: 'invalid_request_error' }), 'invalid_request'],
   [400, 'a prompt too long, by code', error({ code: 'context_length_exceeded' }), 'context_length'],
@@ -78,6 +81,203 @@ const failures: [number, string, string, FailureReason][] = [
   [529, 'an overload', '', 'overloaded'],
   [302, 'a redirect', '', 'invalid_response'],
 ]
+/** An error of a server behind OpenRouter. */
+const relayed = (code: number, raw: object | string, provider_name: string) => ({
+  error: {
+    ...{ message: 'Provider returned error', code },
+    metadata: { raw: typeof raw === 'string' ? raw : JSON.stringify(raw), provider_name },
+  },
+})
+/** What providers say of the gateway's account, or of a text, with a status that means something else elsewhere. */
+const misleading: [status: number, cause: string, body: object, FailureReason][] = [
+  // UKGovernmentBEIS/inspect_ai#2267, theopenco/llmgateway#1785; Wei-Shaw/sub2api#5359
+  [
+    403,
+    'xAI’s usage guidelines',
+    {
+      code: 'The caller does not have permission to execute the specified operation',
+      error:
+        'Content violates usage guidelines. Team: 1, API key ID: 2, Model: grok-4-0709, Failed check: SAFETY_CHECK_TYPE_BIO',
+    },
+    'content_filter',
+  ],
+  [
+    403,
+    'the same by its newer code',
+    { code: 'permission-denied', error: 'Content violates usage guidelines. ' },
+    'content_filter',
+  ],
+  [
+    403,
+    'xAI’s refusal of the account',
+    { code: 'permission-denied', error: 'Access to the chat endpoint is denied' },
+    'auth',
+  ],
+  // Anantys-oss/koan#2412, continuedev/continue#10373 (429), #12670; tetsuo-ai/agenc-core#2483
+  [403, 'xAI’s spending limit', { code: 'permission-denied', error: xaiSpent }, 'quota'],
+  [429, 'the same', { code: 'resource-exhausted', error: xaiSpent }, 'quota'],
+  [
+    403,
+    'xAI’s new team without credits',
+    { error: "Your newly created team doesn't have any credits or licenses yet. You can purchase those on x." },
+    'quota',
+  ],
+  [
+    403,
+    'xAI’s empty account',
+    { code: 'personal-team-blocked:spending-limit', error: 'You have run out of credits or need a Grok subscription.' },
+    'quota',
+  ],
+  // continuedev/continue#10778
+  [
+    400,
+    'xAI’s wrong key',
+    {
+      code: 'Client specified an invalid argument',
+      error: 'Incorrect API key provided: na***ys. You can obtain an API key from https://console.x.ai.',
+    },
+    'auth',
+  ],
+  // pollinations/pollinations#12136, theopenco/llmgateway#3838
+  [
+    412,
+    'Fireworks’ suspended account',
+    {
+      error: {
+        message:
+          'Account x is suspended, possibly due to reaching the monthly spending limit or failure to pay past invoices. Please go to https://fireworks.ai/account/billing for more information.',
+        ...{ param: null, code: 'PRECONDITION_FAILED', type: 'error' },
+      },
+    },
+    'quota',
+  ],
+  // musistudio/claude-code-router#1071; zhayujie/CowAgent#2910
+  [
+    429,
+    'Z.ai’s empty account',
+    { error: { code: '1113', message: 'Insufficient balance or no resource package. Please recharge.' } },
+    'quota',
+  ],
+  [429, 'the same in Chinese', { error: { code: '1113', message: '余额不足或无可用资源包,请充值。' } }, 'quota'],
+  // anomalyco/opencode#25458; MoonshotAI/Kimi-K2#5 (403)
+  [
+    429,
+    'Moonshot’s empty account',
+    {
+      error: { message: 'Your account is suspended due to insufficient balance', type: 'exceeded_current_quota_error' },
+    },
+    'quota',
+  ],
+  [
+    403,
+    'Moonshot’s account that is not active',
+    {
+      error: {
+        message: 'Your account x is not active, organization x exceeded current quota',
+        type: 'exceeded_current_quota_error',
+      },
+    },
+    'quota',
+  ],
+  // hsliuping/TradingAgents-CN#170
+  [
+    400,
+    'Alibaba’s account in arrears',
+    { error: { code: 'Arrearage', message: 'Access denied, please make sure your account is in good standing.' } },
+    'quota',
+  ],
+  // coze-dev/coze-studio#2195
+  [
+    403,
+    'BytePlus’ account in arrears',
+    {
+      error: {
+        code: 'AccountOverdueError',
+        message: 'The request failed because your account has an overdue balance.',
+      },
+    },
+    'quota',
+  ],
+  // crewAIInc/crewAI#783
+  [
+    400,
+    'Groq’s restricted organisation',
+    { error: { message: 'Organization has been restricted.', code: 'organization_restricted' } },
+    'auth',
+  ],
+  // 666ghj/BettaFish#108, deepseek-ai/DeepSeek-V2#30
+  [
+    400,
+    'DeepSeek’s content risk',
+    { error: { message: 'Content Exists Risk', type: 'invalid_request_error', code: 'invalid_request_error' } },
+    'content_filter',
+  ],
+  // camel-ai/owl#432
+  [
+    400,
+    'Alibaba’s inspection',
+    { error: { code: 'data_inspection_failed', message: 'Input data may contain inappropriate content.' } },
+    'content_filter',
+  ],
+  // MoonshotAI/kimi-cli#1002
+  [
+    400,
+    'Moonshot’s high risk',
+    {
+      error: {
+        code: 400,
+        message: 'The request was rejected because it was considered high risk',
+        type: 'content_filter',
+      },
+    },
+    'content_filter',
+  ],
+  // OpenRouterTeam/ai-sdk-provider#24, anomalyco/opencode#25458; Davidvandijcke/coarse#183
+  [
+    401,
+    'a key of OpenRouter’s that Anthropic refuses',
+    relayed(401, { type: 'error', error: { type: 'authentication_error', message: 'invalid x-api-key' } }, 'Anthropic'),
+    'model_unavailable',
+  ],
+  [
+    429,
+    'OpenRouter’s empty account at Moonshot',
+    relayed(429, { error: { message: 'Your account is suspended due to insufficient balance' } }, 'Moonshot AI'),
+    'model_unavailable',
+  ],
+  [
+    403,
+    'xAI’s usage guidelines through OpenRouter',
+    relayed(403, { error: 'Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO' }, 'xAI'),
+    'content_filter',
+  ],
+  [
+    429,
+    'a rate limit behind OpenRouter',
+    relayed(429, 'z-ai/glm-5.3-flash is temporarily rate-limited upstream.', 'BaseTen'),
+    'rate_limited',
+  ],
+  [
+    403,
+    'terms of a provider behind OpenRouter',
+    {
+      error: {
+        message: 'The request is prohibited due to a violation of provider Terms Of Service.',
+        ...{ code: 403, metadata: { provider_name: null } },
+      },
+    },
+    'model_unavailable',
+  ],
+  // The text of a request that an error quotes says nothing about the account.
+  [400, 'a quoted text', { error: `Invalid value: '${xaiSpent}'` }, 'invalid_request'],
+  [400, 'another', { error: "Invalid value: 'Incorrect API key provided'" }, 'invalid_request'],
+  [400, 'a third', { error: "Invalid value: 'Content Exists Risk'" }, 'invalid_request'],
+]
+for (const [status, cause, body, reason] of misleading) {
+  test(`${reason} for ${status} of ${cause}`, t =>
+    t.is(openai.failure(status, {}, JSON.stringify(body)).reason, reason))
+}
+
 for (const [status, cause, body, reason] of failures) {
   test(`${status} of ${cause} is ${reason}`, t => {
     const failed = openai.failure(status, {}, body)

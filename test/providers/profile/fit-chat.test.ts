@@ -46,6 +46,25 @@ test('400 for an answer to continue at the Gemini models that refuse one', t => 
   t.is(fitted('gemini-3.5-flash@gemini', { messages }).body.messages.length, 2)
 })
 
+test('sent: to Mistral a top_p of 1 beside a temperature of 0, named where another was asked for', t => {
+  const at = (body: object) => {
+    const { body: sent, adjusted } = fitted('mistral-medium-3.5@mistral', body)
+    return [sent.top_p, adjusted]
+  }
+  t.deepEqual(at({ temperature: 0, top_p: 0.9 }), [1, ['top_p']])
+  t.deepEqual(at({ temperature: 0, top_p: 1 }), [1, []])
+  t.deepEqual(at({ temperature: 0 }), [1, []])
+  t.deepEqual(at({ temperature: 0.2, top_p: 0.9 }), [0.9, []])
+})
+
+test('sent: the highest temperature of a provider in place of a higher one, named', t => {
+  for (const target of ['mistral-large-3@mistral', 'gpt-oss-120b@cerebras']) {
+    const { body, adjusted } = fitted(target, { temperature: 1.9 })
+    t.deepEqual([body.temperature, adjusted], [1.5, ['temperature']], target)
+    t.deepEqual(fitted(target, { temperature: 1.5 }).adjusted, [], target)
+  }
+})
+
 test('sent: developer messages as the system’s, but to OpenAI', t => {
   const messages = [{ role: 'developer', content: 'S' }, user]
   const roles = (target: string) => fitted(target, { messages }).body.messages.map(({ role }) => role)

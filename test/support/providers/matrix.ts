@@ -37,6 +37,7 @@ export const targets: readonly MatrixTarget[] = [
   { provider: 'moonshot', model: 'kimi-k2.5', callId: 'functions.weather:1', lacks: ['image', 'pdf'] },
   { provider: 'moonshot', model: 'kimi-k3', callId: 'functions.weather:2', lacks: ['image', 'pdf'] },
   { provider: 'alibaba', model: 'glm-5.2', callId: 'call_ab12cd34ef58', lacks: ['image', 'pdf'] },
+  { provider: 'cerebras', model: 'gpt-oss-120b', callId: 'call_ab12cd34ef59', lacks: ['image', 'pdf'] },
   { provider: 'xai', model: 'grok-4.3', callId: 'call_12345678', lacks: ['pdf'] },
   { provider: 'openrouter', model: 'kimi-k2.5', callId: 'functions.weather:0', lacks: ['image', 'pdf'] },
   { provider: 'together', model: 'llama-4-maverick', callId: 'call_ab12cd34ef56', lacks: ['pdf'] },
@@ -269,6 +270,19 @@ export const features: Record<string, Feature> = {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, { temperature: 0.4, top_p: 0.9 }),
   },
+  'a long answer': {
+    body: (dialect, target) => {
+      const limits = { chat: 'max_completion_tokens', messages: 'max_tokens', responses: 'max_output_tokens' }
+      return asking(dialect, target, { [limits[dialect]]: 8_000 })
+    },
+  },
+  'a high temperature': {
+    body: (dialect, target) => (dialect === 'messages' ? null : asking(dialect, target, { temperature: 1.9 })),
+  },
+  'greedy sampling': {
+    body: (dialect, target) =>
+      isNativeClaude(dialect, target) ? null : asking(dialect, target, { temperature: 0, top_p: 0.9 }),
+  },
   'tools, twice round': {
     body: (dialect, target) =>
       settings(dialect, target, {
@@ -314,6 +328,14 @@ export const features: Record<string, Feature> = {
   'a schema': {
     body: (dialect, target) =>
       isNativeClaude(dialect, target) ? null : asking(dialect, target, formatOf(dialect, looseSchema, false)),
+  },
+  'a JSON object': {
+    body: (dialect, target) => {
+      // OpenAI’s Responses refuse their own clients for want of the word.
+      if (dialect === 'messages' || (dialect === 'responses' && servesResponses.has(target.provider))) return null
+      const format = { type: 'json_object' }
+      return asking(dialect, target, dialect === 'chat' ? { response_format: format } : { text: { format } })
+    },
   },
   'a strict schema': {
     body: (dialect, target) => asking(dialect, target, formatOf(dialect, strictSchema, true)),

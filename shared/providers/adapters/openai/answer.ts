@@ -68,13 +68,15 @@ const finishReasons = new Map<unknown, FinishReason>([
 
 /**
  * A provider's finish reason as one of ours (an unknown one maps to `stop`). Throws a ProviderError when it reports a
- * failure.
+ * failure. OpenRouter says `stop` of an answer that the server behind it broke off, whose own reason is beside it
+ * (earendil-works/pi#8511).
  */
-export function finishReason(value: unknown): FinishReason {
-  if (value === 'error' || value === 'network_error')
-    throw new ProviderError('server_error', 'The provider failed while it generated the answer.')
-  if (value === 'insufficient_system_resource') {
-    throw new ProviderError('overloaded', 'The provider ran out of capacity while it generated the answer.')
+export function finishReason({ finish_reason: value, native_finish_reason: native }: Json): FinishReason {
+  for (const reason of [value, native]) {
+    if (reason === 'error' || reason === 'network_error' || reason === 'network-error')
+      throw new ProviderError('server_error', 'The provider failed while it generated the answer.')
+    if (reason === 'insufficient_system_resource')
+      throw new ProviderError('overloaded', 'The provider ran out of capacity while it generated the answer.')
   }
   return finishReasons.get(value) ?? 'stop'
 }

@@ -20,9 +20,18 @@ import {
   withWholeCharacters,
 } from './answer.ts'
 import { AnswerDeltas } from './answer-deltas.ts'
+import { collectAnswer } from './collect-answer.ts'
 import { createDecoder } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
-import { beginRequest, limitTokens, post, renameSeed, requestUsage, setFixedFields } from './request.ts'
+import {
+  beginRequest,
+  limitTokens,
+  post,
+  renameSeed,
+  requestUsage,
+  setFixedFields,
+  streamLongAnswer,
+} from './request.ts'
 import { completeCalls, completeFunction } from './tool-calls.ts'
 
 /**
@@ -62,8 +71,11 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
     renameSeed(request)
     requestUsage(request)
     limitTokens(request)
+    const collects = streamLongAnswer(request)
     const sent = post('/chat/completions', request)
-    return marked ? { ...sent, cacheMarked: true } : sent
+    if (!marked && !collects) return sent
+    const collect = (text: string) => collectAnswer(text, createDecoder(new ChunkReader(call)))
+    return { ...sent, ...(marked && { cacheMarked: true }), ...(collects && { collect }) }
   },
   answer,
   stream: call => createDecoder(new ChunkReader(call)),
@@ -93,7 +105,7 @@ function choiceFrom(choice: unknown, position: number, isForced: boolean): Choic
   if (content !== null && typeof content !== 'string')
     throw invalidResponse(`the content of choice ${position} is not text`)
   const called = (toolCalls as unknown[] | null | undefined)?.length ? 'tool_calls' : fn ? 'function_call' : null
-  const given = finishReason(choice.finish_reason)
+  const given = finishReason(choice)
   // A server that omits the reason of a response with tool calls still requests them to be run.
   const reason = finishWith(given, called, isForced && Boolean(choice.finish_reason))
   const index = indexOf(choice, position)
@@ -153,7 +165,7 @@ class ChunkReader {
     if (!isObject(choice)) throw invalidResponse(`choice ${position} of a chunk is not an object`)
     const { usage: _usage, ...others } = choice
     const index = indexOf(choice, position)
-    const reason = choice.finish_reason ? finishReason(choice.finish_reason) : null
+    const reason = choice.finish_reason ? finishReason(choice) : null
     const given = isObject(choice.delta) ? withReasoning(choice.delta) : {}
     const delta = this.#deltas.complete(index, given, reason !== null)
     return { ...others, index, delta, finish_reason: reason && this.#deltas.finishOf(index, reason) }

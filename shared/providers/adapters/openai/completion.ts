@@ -59,7 +59,7 @@ function wholeChoiceFrom(choice: unknown, position: number): CompletionChoice {
 
 function choiceFrom(choice: unknown, position: number): CompletionChoice {
   if (!isObject(choice) || typeof choice.text !== 'string') throw invalidResponse(`choice ${position} has no text`)
-  const reason = choice.finish_reason ? finishReason(choice.finish_reason) : null
+  const reason = choice.finish_reason ? finishReason(choice) : null
   const finish_reason = reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason
   const index = Number.isInteger(choice.index) ? (choice.index as number) : position
   const { text, logprobs = null } = choice

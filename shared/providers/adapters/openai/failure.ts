@@ -4,6 +4,7 @@ import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
 import { type Json, parseJsonOrText } from '../../toolkit/json-fields.ts'
+import { reasonBesideStatus } from '../../toolkit/misleading-status.ts'
 import { modelFaultOf } from '../../toolkit/model-faults.ts'
 import { fixedMessages, isAbsentModel, reasonsByStatus, redactProviderMessage } from '../../toolkit/refusal.ts'
 
@@ -16,6 +17,9 @@ const byCode = new Map<string, FailureReason>([
   ['billing_hard_limit_reached', 'quota'],
   ['payment_required', 'quota'],
   ['billing_error', 'quota'],
+  // Alibaba (hsliuping/TradingAgents-CN#170), BytePlus (coze-dev/coze-studio#2195).
+  ['Arrearage', 'quota'],
+  ['AccountOverdueError', 'quota'],
   ['context_length_exceeded', 'context_length'],
   ['context_window_exceeded', 'context_length'],
   ['model_context_window_exceeded', 'context_length'],
@@ -29,10 +33,14 @@ const byCode = new Map<string, FailureReason>([
   ['ResponsibleAIPolicyViolation', 'content_filter'],
   ['moderation_blocked', 'content_filter'],
   ['refusal', 'content_filter'],
+  // Alibaba (camel-ai/owl#432).
+  ['data_inspection_failed', 'content_filter'],
   ['invalid_api_key', 'auth'],
   ['authentication', 'auth'],
   ['authentication_error', 'auth'],
   ['permission_error', 'auth'],
+  // Groq, with 400 (crewAIInc/crewAI#783).
+  ['organization_restricted', 'auth'],
   ['model_not_found', 'model_unavailable'],
   ['model_decommissioned', 'model_unavailable'],
   // Azure: a deployment that is not there, or is of a model without this route.
@@ -45,6 +53,15 @@ const byCode = new Map<string, FailureReason>([
   ['provider_overloaded', 'overloaded'],
   ['overloaded', 'overloaded'],
   ['overloaded_error', 'overloaded'],
+])
+
+/**
+ * Meanings of a `type` that say more than the status, where there is no code: Moonshot's (anomalyco/opencode#25458,
+ * MoonshotAI/kimi-cli#1002).
+ */
+const byType = new Map<string, FailureReason>([
+  ['exceeded_current_quota_error', 'quota'],
+  ['content_filter', 'content_filter'],
 ])
 
 /** Meanings of the codes of errors that have no status, inside a stream or an answer, by their words. */
@@ -89,10 +106,20 @@ function errorFrom(fault: Fault, ownStatus: number | null, delayMs: number | nul
   })
 }
 
+/** A refusal of a proxy's account at the server behind it is not about ours: another target may serve the request. */
 function reasonOf(fault: Fault, status: number | null, isOfPrompt: boolean): FailureReason {
+  const reason = statedReasonOf(fault, status, isOfPrompt)
+  return fault.relayed && (reason === 'auth' || reason === 'quota') ? 'model_unavailable' : reason
+}
+
+function statedReasonOf(fault: Fault, status: number | null, isOfPrompt: boolean): FailureReason {
   const { codes, type, message, param, httpCode } = fault
   if (fault.moderated) return 'content_filter'
-  const byName = known(codes) ?? (status === null ? undefined : byCode.get(type))
+  const byName =
+    known(codes) ??
+    (status === null ? byCode.get(type) : undefined) ??
+    byType.get(type) ??
+    reasonBesideStatus(status ?? httpCode, message)
   if (byName) return byName
   const isTooLong = codes.includes('string_above_max_length') && promptField.test(param ?? '')
   if (status !== null && status < 500 && isAbsentModel(message)) return 'model_unavailable'
@@ -159,6 +186,8 @@ type Fault = {
   /** An HTTP status in the body, of servers that report errors inside a stream or a 200. */
   httpCode: number | null
   moderated: boolean
+  /** Whether it is of a server behind the one that was called (OpenRouterTeam/ai-sdk-provider#24). */
+  relayed: boolean
   param: string | null
   /** What the model wrote, where that is at fault (Groq). */
   generation: unknown
@@ -168,7 +197,8 @@ type Fault = {
 function readFault(body: unknown): Fault {
   const text = readErrorText(body)
   const outer = Array.isArray(body) ? body[0] : body
-  if (!isObject(outer)) return { ...text, codes: [], type: '', httpCode: null, moderated: false, generation: null }
+  if (!isObject(outer))
+    return { ...text, codes: [], type: '', httpCode: null, moderated: false, relayed: false, generation: null }
   const error: Json = isObject(outer.error) ? outer.error : outer
   const metadata = isObject(error.metadata) ? error.metadata : {}
   return {
@@ -178,6 +208,7 @@ function readFault(body: unknown): Fault {
     httpCode: statusIn(error) ?? statusIn(outer),
     // OpenRouter reports a prompt flagged by moderation as 403 with the reasons.
     moderated: Array.isArray(metadata.reasons) || metadata.flagged_input !== undefined,
+    relayed: typeof metadata.provider_name === 'string' && metadata.raw !== undefined,
     generation: error.failed_generation,
   } as Fault
 }

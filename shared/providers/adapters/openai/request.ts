@@ -1,4 +1,5 @@
 import { editBody } from '../../../base/json-member.ts'
+import { profileOf } from '../../../catalog/traits.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { DirectKinds, OpenAiKind } from '../../../kinds/index.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
@@ -127,6 +128,19 @@ export function requestUsage({ call: { target, body }, changes }: Draft<'chat'> 
   } else if (body.stream && body.stream_options?.include_usage !== true) {
     changes.stream_options = { ...body.stream_options, include_usage: true }
   }
+}
+
+/**
+ * Asks for a stream where the server gives no whole answer that may be as long; whether it does. "Requests with max_tokens > 4096
+ * must have stream=true" (https://github.com/nullclaw/nullclaw/pull/231).
+ */
+export function streamLongAnswer({ call: { target, body, maxTokens }, changes }: Draft<'chat'>): boolean {
+  const { max_unstreamed_tokens: maxWhole = Number.POSITIVE_INFINITY } = profileOf(target)
+  const limit = maxTokens ?? body.max_completion_tokens ?? body.max_tokens ?? 0
+  if (body.stream || limit <= maxWhole) return false
+  changes.stream = true
+  if (target.provider.quirks?.stream_usage !== false) changes.stream_options = { include_usage: true }
+  return true
 }
 
 /** Sets the output ceiling in the one field that the server reads (quirk `max_tokens_field`). */

@@ -31,9 +31,10 @@ const kinds: Record<string, ChatProvider | 'anthropic' | 'gemini'> = {
   xai: 'xai',
   moonshot: 'moonshot',
   alibaba: 'alibaba',
+  cerebras: 'cerebras',
   openrouter: 'lenient',
   together: 'lenient',
-  fireworks: 'lenient',
+  fireworks: 'fireworks',
 }
 
 test.before(async () => {
