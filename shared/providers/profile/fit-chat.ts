@@ -1,16 +1,15 @@
+import { createHash } from 'node:crypto'
 import { type ChatProfile, type Effort, efforts } from '../../catalog/chat-profile.ts'
 import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatMessage, ChatRequest } from '../../kinds/chat.ts'
 import type { Call, DirectAdapter, Target } from '../contract.ts'
 import { customArguments } from '../toolkit/custom-tools.ts'
-import { isStrict } from '../toolkit/messages-over-chat/tools.ts'
 import { systemReminder } from '../toolkit/over-chat/user-parts.ts'
 import { withDropped } from '../toolkit/request-fields.ts'
 import { CallIds } from './call-ids.ts'
 import { emulationOf, JsonContentDecoder, withEmulatedFormat, withJsonContent } from './emulated-format.ts'
-import { fitContents } from './fit-contents.ts'
-import { fitIds } from './fit-ids.ts'
-import { fitSchema } from './fit-schema.ts'
+import { assertFewImages, fitJsonWord } from './fit-contents.ts'
+import { fitAnswerSchema } from './fit-schema.ts'
 import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
 import { type ClientTool, Fitting, noTools } from './fitting.ts'
 import { mayHaveOtherKeys, sentArguments } from './property-keys.ts'
@@ -28,9 +27,11 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
   if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)
-  fitContents(fitting)
+  const { max_images: maxImages } = fitting.profile
+  if (maxImages !== undefined) assertFewImages(fitting, maxImages)
+  if (fitting.body.response_format?.type === 'json_object') fitJsonWord(fitting)
   fitMessages(fitting)
-  fitFormat(fitting)
+  if (fitting.body.response_format) fitAnswerSchema(fitting)
   fitSettings(fitting)
   return fitting
 }
@@ -42,22 +43,6 @@ function removeToolSettings(fitting: Fitting): void {
   if (choice === 'auto' || choice === 'validated' || choice === 'none' || choice === null)
     fitting.set({ tool_choice: undefined })
   if (parallel !== undefined) fitting.set({ parallel_tool_calls: undefined })
-}
-
-/** Fits the format of the answer. */
-function fitFormat(fitting: Fitting): void {
-  const { response_format: format } = fitting.body
-  const { schema: dialect, strict_schemas: strictSchemas } = fitting.profile
-  if (format?.type !== 'json_schema' || !format.json_schema.schema) return
-  const { schema: given, strict } = format.json_schema
-  const losesStrict = strict === true && strictSchemas === 'closed_required' && !isStrict(given)
-  // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.
-  const { schema, losesMeaning } =
-    dialect === 'with_properties' ? { schema: given, losesMeaning: false } : fitSchema(given, dialect)
-  if (schema === given && !losesStrict) return
-  const json_schema = { ...format.json_schema, schema, ...(losesStrict && { strict: false }) }
-  if (losesMeaning || losesStrict) fitting.adjust('response_format', { ...format, json_schema })
-  else fitting.set({ response_format: { ...format, json_schema } })
 }
 
 /** Fits the settings of a request: effort, sampling, limits and ids. */
@@ -163,6 +148,24 @@ function fitStops(fitting: Fitting): void {
   if (kept.length === given.length && given.length > 0) return
   fitting.set({ stop: kept.length > 0 ? kept : undefined })
   if (given.some(one => one !== '')) fitting.dropped.push('stop')
+}
+
+/**
+ * An e-mail address or a telephone number: "user_id appears to contain an email address. Please send a uuid or hash value"
+ * (https://github.com/BerriAI/litellm/issues/10106).
+ */
+const contact = /@|^\+?[\d\s().-]{7,}$/
+
+/** Ids of the caller: one that is long, or tells who it is, is sent as its digest, so that equal ids stay equal. */
+function fitIds(fitting: Fitting): void {
+  const { max_id_characters: maxCharacters = Number.POSITIVE_INFINITY, contact_ids: takesContacts } = fitting.profile
+  if (maxCharacters === Number.POSITIVE_INFINITY && takesContacts) return
+  const fields: Record<string, unknown> = fitting.body
+  for (const field of ['user', 'safety_identifier', 'prompt_cache_key']) {
+    const id = fields[field]
+    if (typeof id === 'string' && (id.length > maxCharacters || (!takesContacts && contact.test(id))))
+      fitting.set({ [field]: createHash('sha256').update(id).digest('hex') })
+  }
 }
 
 /** A model ends an answer at its own limit in any case; providers refuse a higher one. */

@@ -1,21 +1,18 @@
 import type { ChatMessage } from '../../kinds/chat.ts'
 import type { Fitting } from './fitting.ts'
 
-/** Fits what the messages say and show, as a whole. */
-export function fitContents(fitting: Fitting): void {
-  fitJsonWord(fitting)
-  const { max_images: maxImages } = fitting.profile
-  if (maxImages !== undefined && countImages(fitting.body.messages) > maxImages)
+/** Throws 400 for more images than a request may have. */
+export function assertFewImages(fitting: Fitting, maxImages: number): void {
+  if (countImages(fitting.body.messages) > maxImages)
     throw fitting.refusal('messages', `This model takes at most ${maxImages} images in a request.`)
 }
 
 /**
  * "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'": a line of the system prompt
- * has it where the client's messages do not, as those of clients of Gemini or Claude, which ask for no such word.
+ * of a `json_object` has it where the client's messages do not, as those of clients of Gemini or Claude, which ask for no such word.
  */
-function fitJsonWord(fitting: Fitting): void {
-  const { response_format: format, messages } = fitting.body
-  if (format?.type !== 'json_object' || !fitting.profile.json_word || messages.some(mentionsJson)) return
+export function fitJsonWord(fitting: Fitting): void {
+  if (!fitting.profile.json_word || fitting.body.messages.some(mentionsJson)) return
   fitting.instruct('Answer with one JSON object.')
   fitting.adjusted.push('messages')
 }

@@ -1,5 +1,7 @@
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
+import { isStrict } from '../toolkit/messages-over-chat/tools.ts'
+import type { Fitting } from './fitting.ts'
 import { AlternativesMerger } from './merge-alternatives.ts'
 import {
   anthropicNode,
@@ -104,4 +106,20 @@ class SchemaFitter {
     const fitted = Object.entries(value).map(([key, one]) => [key, this.fit(one, depth)] as const)
     return fitted.every(([key, one]) => one === value[key]) ? value : Object.fromEntries(fitted)
   }
+}
+
+/** Fits the schema of the answer, if its format has one. */
+export function fitAnswerSchema(fitting: Fitting): void {
+  const { response_format: format } = fitting.body
+  const { schema: dialect, strict_schemas: strictSchemas } = fitting.profile
+  if (format?.type !== 'json_schema' || !format.json_schema.schema) return
+  const { schema: given, strict } = format.json_schema
+  const losesStrict = strict === true && strictSchemas === 'closed_required' && !isStrict(given)
+  // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.
+  const { schema, losesMeaning } =
+    dialect === 'with_properties' ? { schema: given, losesMeaning: false } : fitSchema(given, dialect)
+  if (schema === given && !losesStrict) return
+  const json_schema = { ...format.json_schema, schema, ...(losesStrict && { strict: false }) }
+  if (losesMeaning || losesStrict) fitting.adjust('response_format', { ...format, json_schema })
+  else fitting.set({ response_format: { ...format, json_schema } })
 }
