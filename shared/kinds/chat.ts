@@ -3,6 +3,7 @@ import { isObject } from '../base/is-object.ts'
 import { alsoTaking } from '../base/other-forms.ts'
 import type { Usage } from '../base/usage.ts'
 import { providerPreferences } from '../catalog/provider-preferences.ts'
+import { answerFormat } from './answer-format.ts'
 import { cacheControl, marked } from './cache-marks.ts'
 import { openRouterFields, paidFields, webSearchOptions } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
@@ -173,17 +174,6 @@ const toolChoice = alsoTaking(
   value => (value === 'any' ? 'required' : value),
 )
 
-/** The name may be absent for Perplexity's clients (@ai-sdk/perplexity, getArgs); other providers need one. */
-const jsonSchema = alsoTaking(
-  z.looseObject({
-    name: z.string().min(1),
-    description: z.string().optional(),
-    schema: z.record(z.string(), z.unknown()).optional(),
-    strict: z.boolean().optional(),
-  }),
-  value => (isObject(value) && value.name == null ? { ...value, name: 'answer' } : value),
-)
-
 const tokens = z.int().min(1).max(10_000_000)
 
 /** The routing fields of every chat-shaped route (docs/routing.md). */
@@ -261,19 +251,7 @@ export const chatRequest = z.looseObject({
     .union([z.enum(['none', 'auto']), z.looseObject({ name: z.string().min(1) })])
     .optional()
     .describe('Deprecated for `tool_choice`.'),
-  response_format: z
-    .discriminatedUnion('type', [
-      z.looseObject({ type: z.literal('text') }).meta({ id: 'ResponseFormatText' }),
-      z.looseObject({ type: z.literal('json_object') }).meta({ id: 'ResponseFormatJsonObject' }),
-      z
-        .looseObject({
-          type: z.literal('json_schema'),
-          json_schema: jsonSchema,
-        })
-        .meta({ id: 'ResponseFormatJsonSchema' }),
-    ])
-    .optional()
-    .describe('The form of the answer: text, JSON, or JSON of a schema.'),
+  response_format: answerFormat.optional().describe('The form of the answer: text, JSON, or JSON of a schema.'),
   modalities: z
     .array(z.enum(['text', 'image', 'audio']))
     .min(1)

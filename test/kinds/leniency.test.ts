@@ -227,6 +227,7 @@ const ofSchema = (name: object) => ({
   messages,
   response_format: { type: 'json_schema', json_schema: { schema: parameters, ...name } },
 })
+const ofJsonObject = (schema: unknown) => ({ messages, response_format: { type: 'json_object', schema } })
 const inputObject = { a: 1, b: { c: 'ü' } }
 const otherForms: [what: string, path: string, other: Json, described: Json][] = [
   ['an image’s URL alone', '/v1/chat/completions', ofImage(uri), ofImage({ url: uri })],
@@ -250,6 +251,7 @@ const otherForms: [what: string, path: string, other: Json, described: Json][] =
   ],
   ['the tool choice `any`', '/v1/chat/completions', ofChoice('any'), ofChoice('required')],
   ['a schema without a name', '/v1/chat/completions', ofSchema({}), ofSchema({ name: 'answer' })],
+  ['a schema in `json_object`', '/v1/chat/completions', ofJsonObject(parameters), ofSchema({ name: 'answer' })],
 ]
 for (const [what, path, other, described] of otherForms)
   for (const model of ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash'])
@@ -263,6 +265,13 @@ for (const [what, path, other, described] of otherForms)
       t.deepEqual(sent(), expected)
       t.is(answer.headers.get('x-gateway-dropped'), plain.headers.get('x-gateway-dropped'))
     })
+
+test.serial('200 with null as the schema of `json_object`, which is left out', async t => {
+  reset()
+  const answer = await answerTo('/v1/chat/completions', { model: 'gpt-4o', ...ofJsonObject(null) })
+  t.is(answer.status, 200, answer.text)
+  t.deepEqual(sent().response_format, { type: 'json_object' })
+})
 
 test.serial('400 naming the wrong part beside one in another form', async t => {
   const content = [{ type: 'image_url', image_url: uri }, { type: 'text' }]
