@@ -147,7 +147,17 @@ const others: Row[] = [
   ['Cohere’s own API is not offered: use POST /v1/chat/completions.', 'POST /v2/chat POST /chat POST /v2/generate'],
   ['Cohere’s own API is not offered: use POST /v1/embeddings.', 'POST /v2/embed POST /embed'],
   ['Code is completed by POST /v1/completions, with a `suffix`.', '/fim/completions'],
-  ['Agents of Mistral are not offered: use POST /v1/chat/completions.', '/agents/completions'],
+  ['Agents of Mistral are not offered: use POST /v1/chat/completions.', '/agents/**'],
+  ['Mistral’s batches are not offered: use POST /v1/batches.', '/batch/jobs/**'],
+  [
+    'Mistral’s conversations are not offered: use POST /v1/responses, with POST /v1/conversations.',
+    '/conversations/*/history /conversations/*/messages /conversations/*/restart',
+  ],
+  [
+    'Mistral’s libraries are not offered: search your own documents, with vectors of POST /v1/embeddings.',
+    '/libraries/**',
+  ],
+  [`Classifiers of one’s own are not offered, and ${none}.`, '/classifications /chat/classifications'],
   [
     'Voyage’s vectors of pages are not offered: use POST /v1/embeddings.',
     '/multimodalembeddings /contextualizedembeddings',
@@ -179,8 +189,11 @@ const others: Row[] = [
   ],
   [
     `ElevenLabs’ own API is not offered, and ${none}.`,
-    '/voice-changer/** /audio-isolation/** /dubbing/** /forced-alignment',
+    '/voice-changer/** /audio-isolation/** /dubbing/** /forced-alignment /history/** /text-to-voice/** /studio/** /pronunciation-dictionaries/**',
   ],
+  ['ElevenLabs’ agents are not offered: use a WebSocket at /v1/realtime.', '/convai/**'],
+  ['ElevenLabs’ own API is not offered: use POST /v1/realtime/client_secrets.', '/single-use-token/**'],
+  ['ElevenLabs’ usage reports are not offered: use GET /api/v1/usage.', '/usage/character-stats'],
   [`Deepgram’s own API is not offered, and ${none}.`, '/read'],
   ['ElevenLabs’ own API is not offered: use POST /v1/audio/sfx.', '/sound-generation'],
   ['ElevenLabs’ own API is not offered: use POST /v1/audio/music.', '/music/**'],
@@ -193,7 +206,7 @@ const others: Row[] = [
 const replicate: Row[] = [
   [
     'Replicate’s own API is not offered: use POST /v1/images or POST /v1/videos.',
-    '/predictions/** /models/*/*/predictions /deployments/*/*/predictions',
+    '/predictions/** /models/*/*/predictions /deployments/*/*/predictions /collections/** /trainings/**',
   ],
 ]
 
@@ -268,6 +281,9 @@ export function findForeignPath(
   const takes = (row: Compiled) => !row.isShared || (row.dialect === client && path.startsWith('/v1/'))
   const row = table.find(row => takes(row) && row.patterns.test(asked))
   if (!row) return null
-  const route = () => `${method} ${ownRoute() ?? '/v1/chat/completions'}`
+  const route = () => {
+    const own = ownRoute()
+    return own === null ? 'POST /v1/chat/completions' : `${method} ${own}`
+  }
   return { says: row.says.replace('{route}', route), dialect: row.dialect }
 }

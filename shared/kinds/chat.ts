@@ -50,6 +50,12 @@ const file = z
     ...marked,
   })
   .meta({ id: 'ChatFilePart' })
+/** Mistral's clients write the URL of a document alone (@mistralai/mistralai, DocumentURLChunk; @ai-sdk/mistral). */
+function withDocumentAsFile(part: unknown): unknown {
+  if (!isObject(part) || part.type !== 'document_url') return part
+  const { type, document_url: file_data, document_name: name, ...rest } = part
+  return { ...rest, type: 'file', file: { file_data, filename: name ?? 'document.pdf' } }
+}
 const refusal = z
   .looseObject({ type: z.literal('refusal'), refusal: z.string(), ...marked })
   .meta({ id: 'ChatRefusalPart' })
@@ -63,15 +69,17 @@ const thinking = z
   .meta({ id: 'ChatThinkingPart' })
 
 const textContent = z.union([z.string(), z.array(text).min(1)])
-const userContent = z.union([
-  z.string(),
-  z.array(z.discriminatedUnion('type', [text, imageUrl, inputAudio, file]).meta({ id: 'ChatUserPart' })).min(1),
-])
+const userPart = alsoTaking(
+  z.discriminatedUnion('type', [text, imageUrl, inputAudio, file]).meta({ id: 'ChatUserPart' }),
+  withDocumentAsFile,
+)
+const userContent = z.union([z.string(), z.array(userPart).min(1)])
+const toolPart = alsoTaking(
+  z.discriminatedUnion('type', [text, imageUrl, file]).meta({ id: 'ChatToolPart' }),
+  withDocumentAsFile,
+)
 /** Tools that take screenshots answer with images. Routing moves those and files to the user, after which there are texts only. */
-const resultContent = z.union([
-  z.string(),
-  z.array(z.discriminatedUnion('type', [text, imageUrl, file]).meta({ id: 'ChatToolPart' })).min(1),
-]) as unknown as typeof textContent
+const resultContent = z.union([z.string(), z.array(toolPart).min(1)]) as unknown as typeof textContent
 
 /** Mistral’s API and clients leave it out; `completeChat` sets it. */
 const functionType = z.literal('function').optional() as unknown as z.ZodLiteral<'function'>

@@ -85,10 +85,22 @@ const openai: Case[] = [
   ['GET', '/openai/v1/models', 'use OpenAI’s client, with a base URL that ends with /v1'],
   ['POST', '/v1/fim/completions', 'POST /v1/completions'],
   ['POST', '/v1/agents/completions', 'POST /v1/chat/completions'],
+  ['GET', '/v1/agents', 'POST /v1/chat/completions'],
+  ['POST', '/v1/batch/jobs', 'POST /v1/batches'],
+  ['GET', '/v1/batch/jobs/b_1', 'POST /v1/batches'],
+  ['POST', '/v1/conversations/conv_1/restart', 'POST /v1/responses'],
+  ['GET', '/v1/libraries', 'POST /v1/embeddings'],
+  ['POST', '/v1/classifications', 'no other route takes their place'],
+  ['GET', '/v1/deployments', 'use POST /v1/chat/completions'],
   ['POST', '/v1/multimodalembeddings', 'POST /v1/embeddings'],
   ['POST', '/v1/contextualizedembeddings', 'POST /v1/embeddings'],
   ['POST', '/v1/voice-changer/abc', 'no other route takes their place'],
   ['POST', '/v1/audio-isolation', 'no other route takes their place'],
+  ['POST', '/v1/text-to-voice/design', 'no other route takes their place'],
+  ['GET', '/v1/history', 'no other route takes their place'],
+  ['GET', '/v1/convai/agents', 'WebSocket at /v1/realtime'],
+  ['POST', '/v1/single-use-token/realtime_scribe', 'POST /v1/realtime/client_secrets'],
+  ['GET', '/v1/usage/character-stats', 'GET /api/v1/usage'],
   ['GET', '/v1/dubbing', 'no other route takes their place'],
   ['POST', '/v1/read?summarize=v2', 'no other route takes their place'],
 ]
@@ -98,6 +110,8 @@ const details: Case[] = [
   ['POST', '/v1/predictions', 'POST /v1/images'],
   ['GET', '/v1/predictions/abc', 'POST /v1/images'],
   ['POST', '/v1/deployments/acme/flux/predictions', 'POST /v1/images'],
+  ['GET', '/v1/collections', 'POST /v1/images'],
+  ['POST', '/v1/trainings', 'POST /v1/images'],
   ['POST', '/fal-ai/flux/schnell', 'POST /v1/images'],
 ]
 
@@ -142,7 +156,7 @@ const messageIn: { [dialect: string]: (body: any, status: number) => unknown } =
   anthropic: ({ type, error }) => type === 'error' && error.type === 'not_found_error' && error.message,
   ollama: ({ error }) => error,
   bedrock: ({ message }) => message,
-  details: ({ detail }) => detail,
+  details: ({ detail, message }) => message === detail && detail,
 }
 
 for (const [dialect, cases] of Object.entries({ google, openai, anthropic, ollama, bedrock, details }))

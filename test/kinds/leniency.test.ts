@@ -4,6 +4,7 @@ import { embeddingRequest } from '../../shared/kinds/embedding.ts'
 import { messagesRequest } from '../../shared/kinds/messages.ts'
 import { responsesRequest } from '../../shared/kinds/responses.ts'
 import { startWorld } from '../support/chat/gateway.ts'
+import { pdfOfPages } from '../support/media/documents.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 
@@ -228,6 +229,12 @@ const ofSchema = (name: object) => ({
   response_format: { type: 'json_schema', json_schema: { schema: parameters, ...name } },
 })
 const ofJsonObject = (schema: unknown) => ({ messages, response_format: { type: 'json_object', schema } })
+const ofPart = (part: Json) => ({
+  messages: [{ role: 'user', content: [{ type: 'text', text: 'What is it?' }, part] }],
+})
+const document = `data:application/pdf;base64,${pdfOfPages(1).toString('base64')}`
+const ofFile = (filename: string) => ofPart({ type: 'file', file: { file_data: document, filename } })
+const ofDocument = (more: Json) => ofPart({ type: 'document_url', document_url: document, ...more })
 const inputObject = { a: 1, b: { c: 'ü' } }
 const otherForms: [what: string, path: string, other: Json, described: Json][] = [
   ['an image’s URL alone', '/v1/chat/completions', ofImage(uri), ofImage({ url: uri })],
@@ -251,6 +258,8 @@ const otherForms: [what: string, path: string, other: Json, described: Json][] =
   ],
   ['the tool choice `any`', '/v1/chat/completions', ofChoice('any'), ofChoice('required')],
   ['a schema without a name', '/v1/chat/completions', ofSchema({}), ofSchema({ name: 'answer' })],
+  ['a document’s URL', '/v1/chat/completions', ofDocument({}), ofFile('document.pdf')],
+  ['a document’s URL and name', '/v1/chat/completions', ofDocument({ document_name: 'a.pdf' }), ofFile('a.pdf')],
   ['a schema in `json_object`', '/v1/chat/completions', ofJsonObject(parameters), ofSchema({ name: 'answer' })],
 ]
 for (const [what, path, other, described] of otherForms)
