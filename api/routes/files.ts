@@ -38,6 +38,7 @@ const file = z
     mimetype: z.string().optional().describe('Of a document.'),
     sample_type: z.literal('ocr_input').optional().describe('Of a document: Mistral’s clients read it.'),
     source: z.literal('upload').optional().describe('Of a document: Mistral’s clients read it.'),
+    deleted: z.literal(false).optional().describe('Of a document: Mistral’s clients read it.'),
   })
   .meta({ id: 'FileObject' })
 
@@ -52,7 +53,8 @@ function present({ id, bytes, createdAt, expiresAt, filename, purpose, contentTy
     purpose,
     status: 'processed',
     status_details: null,
-    ...(purpose === 'ocr' && { mimetype, sample_type: 'ocr_input', source: 'upload' }),
+    // What the types of Mistral's clients require (@mistralai/mistralai, FileSchema and GetFileResponse).
+    ...(purpose === 'ocr' && { mimetype, sample_type: 'ocr_input', source: 'upload', deleted: false }),
   }
 }
 
