@@ -14,6 +14,15 @@ const gemini = 'This part of Gemini’s API is not offered'
 const ollama = 'Ollama’s own API is not offered'
 const none = 'no other route takes their place'
 
+/** Routes of ours below Google's base URL. */
+const belowGoogle: Row[] = [
+  [
+    'Did you mean {route}? Check the base URL of the client.',
+    '/v1beta/chat/completions /v1beta/completions /v1beta/responses /v1beta/messages /v1beta/embeddings ' +
+      '/v1beta/images/** /v1beta/audio/** /v1beta/rerank /v1beta/moderations',
+  ],
+]
+
 const google: Row[] = [
   [
     `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
@@ -123,7 +132,7 @@ const openai: Row[] = [
   ],
   [
     'Chat completions are not stored: use POST /v1/responses, whose answers the organisation can keep.',
-    '/chat/completions/*/**',
+    '/chat/completions/chatcmpl-* /chat/completions/chatcmpl-*/**',
   ],
   [
     'POST /v1/responses/compact compacts the conversation that it gets as `input` or by `previous_response_id`.',
@@ -247,6 +256,7 @@ const table: readonly Compiled[] = [
   ...compile('messages', anthropic),
   ...compile('text', ollamaPaths),
   ...compile('flat', bedrock),
+  ...compile('usual', belowGoogle),
   ...compile('google', google),
   ...compile('detail', replicate),
   ...compile('detail', fal),

@@ -85,6 +85,12 @@ const openai: Case[] = [
   ['GET', '/openai/v1/models', 'use OpenAI’s client, with a base URL that ends with /v1'],
   ['POST', '/v1/fim/completions', 'POST /v1/completions'],
   ['POST', '/v1/agents/completions', 'POST /v1/chat/completions'],
+  ['POST', '/v1/chat/completions/chat/completions', 'Did you mean /v1/chat/completions? Check the base URL'],
+  ['POST', '/v1/chat/completions/embeddings', 'Did you mean /v1/embeddings? Check the base URL'],
+  ['GET', '/v1/chat/completions/models', 'Did you mean /v1/models? Check the base URL'],
+  ['POST', '/v1beta/chat/completions', 'Did you mean POST /v1/chat/completions? Check the base URL'],
+  ['POST', '/v1beta/responses', 'Did you mean POST /v1/responses? Check the base URL'],
+  ['POST', '/v1beta/audio/speech', 'Did you mean POST /v1/audio/speech? Check the base URL'],
   ['GET', '/v1/agents', 'POST /v1/chat/completions'],
   ['POST', '/v1/batch/jobs', 'POST /v1/batches'],
   ['GET', '/v1/batch/jobs/b_1', 'POST /v1/batches'],
@@ -174,6 +180,21 @@ for (const [dialect, cases] of Object.entries({ google, openai, anthropic, ollam
         t.true(String(message).startsWith(`There is no ${method} ${path.split('?')[0]}. `), text)
       }
     })
+
+test('405 for a base URL that ends with a route names the route that was meant', async t => {
+  const cases = [
+    ['/v1/responses/responses', 'takes HEAD, GET, DELETE, not POST. Did you mean /v1/responses? Check the base URL'],
+    ['/v1/models/chat/completions', 'takes HEAD, GET, not POST. Did you mean /v1/chat/completions? Check the base URL'],
+    ['/v1/models/gpt-4o', '/v1/models/gpt-4o takes HEAD, GET, not POST.'],
+  ] as const
+  for (const [path, says] of cases) {
+    const response = await gateway.fetch(path, { key: account.test, method: 'POST', body: {} })
+    const { error } = (await response.json()) as { error: { message: string } }
+    t.is(response.status, 405)
+    t.true(error.message.includes(says), error.message)
+    t.is(error.message.includes('Did you mean'), says.includes('Did you mean'))
+  }
+})
 
 test('404 for Anthropic’s clients on files, which are OpenAI’s here, and 200 for all others', async t => {
   const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'files-api-2025-04-14' }
