@@ -17,29 +17,30 @@ const jsonSchema = alsoTaking(
   value => (isObject(value) && value.name == null ? { ...value, name: defaultName } : value),
 )
 
+const elsewhere = refusedField('belongs to the format `json_schema`', () => false)
+
 /**
- * The `response_format` of a chat completion. Together and Anyscale have the schema in `json_object`
- * (docs.together.ai/docs/json-mode, docs.anyscale.com/endpoints/text-generation/json-mode), and so have llama-cpp-python,
- * fireworks-ai (`ResponseFormat.schema`) and LangChain's `ChatHuggingFace`. OpenAI refuses it there
- * (spring-projects/spring-ai#2969), and translations would lose it.
+ * The `response_format` of a chat completion. Other APIs have the schema in `json_object`: as `schema` Together and Anyscale
+ * (docs.together.ai/docs/json-mode, docs.anyscale.com/endpoints/text-generation/json-mode), with llama-cpp-python,
+ * fireworks-ai (`ResponseFormat.schema`) and LangChain's `ChatHuggingFace`; as `value` huggingface_hub, which writes so what it
+ * is given as `json_schema` (hf_inference.py), or with the type `json` (`InferenceClient.chat_completion`). OpenAI refuses
+ * it there (spring-projects/spring-ai#2969), and translations would lose it.
  */
 export const answerFormat = alsoTaking(
   z.discriminatedUnion('type', [
     z.looseObject({ type: z.literal('text') }).meta({ id: 'ResponseFormatText' }),
     z
-      .looseObject({
-        type: z.literal('json_object'),
-        schema: refusedField('belongs to the format `json_schema`', () => false),
-      })
+      .looseObject({ type: z.literal('json_object'), schema: elsewhere, value: elsewhere })
       .meta({ id: 'ResponseFormatJsonObject' }),
     z.looseObject({ type: z.literal('json_schema'), json_schema: jsonSchema }).meta({ id: 'ResponseFormatJsonSchema' }),
   ]),
   withSchemaInItsFormat,
 )
 
-function withSchemaInItsFormat(value: unknown): unknown {
-  if (!isObject(value) || value.type !== 'json_object' || !('schema' in value)) return value
-  const { schema, ...format } = value
-  if (schema === null) return format
-  return { ...format, type: 'json_schema', json_schema: { name: defaultName, schema } }
+function withSchemaInItsFormat(format: unknown): unknown {
+  if (!isObject(format) || (format.type !== 'json_object' && format.type !== 'json')) return format
+  const { schema, value, ...others } = format
+  const given = schema ?? value
+  if (given == null) return { ...others, type: 'json_object' }
+  return { ...others, type: 'json_schema', json_schema: { name: defaultName, schema: given } }
 }

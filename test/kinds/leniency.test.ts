@@ -228,7 +228,7 @@ const ofSchema = (name: object) => ({
   messages,
   response_format: { type: 'json_schema', json_schema: { schema: parameters, ...name } },
 })
-const ofJsonObject = (schema: unknown) => ({ messages, response_format: { type: 'json_object', schema } })
+const ofFormat = (response_format: Json) => ({ messages, response_format })
 const ofPart = (part: Json) => ({
   messages: [{ role: 'user', content: [{ type: 'text', text: 'What is it?' }, part] }],
 })
@@ -260,7 +260,24 @@ const otherForms: [what: string, path: string, other: Json, described: Json][] =
   ['a schema without a name', '/v1/chat/completions', ofSchema({}), ofSchema({ name: 'answer' })],
   ['a document’s URL', '/v1/chat/completions', ofDocument({}), ofFile('document.pdf')],
   ['a document’s URL and name', '/v1/chat/completions', ofDocument({ document_name: 'a.pdf' }), ofFile('a.pdf')],
-  ['a schema in `json_object`', '/v1/chat/completions', ofJsonObject(parameters), ofSchema({ name: 'answer' })],
+  [
+    'a schema in `json_object`',
+    '/v1/chat/completions',
+    ofFormat({ type: 'json_object', schema: parameters }),
+    ofSchema({ name: 'answer' }),
+  ],
+  [
+    'a schema as the value of `json_object`',
+    '/v1/chat/completions',
+    ofFormat({ type: 'json_object', value: parameters }),
+    ofSchema({ name: 'answer' }),
+  ],
+  [
+    'a schema as the value of `json`',
+    '/v1/chat/completions',
+    ofFormat({ type: 'json', value: parameters }),
+    ofSchema({ name: 'answer' }),
+  ],
 ]
 for (const [what, path, other, described] of otherForms)
   for (const model of ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash'])
@@ -277,7 +294,8 @@ for (const [what, path, other, described] of otherForms)
 
 test.serial('200 with null as the schema of `json_object`, which is left out', async t => {
   reset()
-  const answer = await answerTo('/v1/chat/completions', { model: 'gpt-4o', ...ofJsonObject(null) })
+  const format = { type: 'json_object', schema: null }
+  const answer = await answerTo('/v1/chat/completions', { model: 'gpt-4o', ...ofFormat(format) })
   t.is(answer.status, 200, answer.text)
   t.deepEqual(sent().response_format, { type: 'json_object' })
 })
