@@ -63,7 +63,7 @@ const life = 'expires_after[seconds]'
 const newFile = z
   .strictObject({
     purpose: z
-      .enum(['batch', 'ocr'], 'must be `batch` or `ocr`: input files of batches and documents are supported')
+      .enum(['batch', 'ocr'], 'must be `batch` or `ocr`: files for chat are sent in the request, as `file_data`')
       .describe('The input file of a batch, or a document for `/v1/ocr`.'),
     [anchor]: z
       .literal('created_at', 'must be `created_at`')
