@@ -156,6 +156,15 @@ const others: Row[] = [
   ['Cohere’s own API is not offered: use POST /v1/chat/completions.', 'POST /v2/chat POST /chat POST /v2/generate'],
   ['Cohere’s own API is not offered: use POST /v1/embeddings.', 'POST /v2/embed POST /embed'],
   ['Code is completed by POST /v1/completions, with a `suffix`.', '/fim/completions'],
+  // @ai-sdk/gateway 3, whose protocol is that of the AI SDK's own models.
+  [
+    'Vercel’s gateway protocol is not offered: use POST /v1/chat/completions, by @ai-sdk/openai-compatible.',
+    '/language-model',
+  ],
+  [
+    'Vercel’s gateway protocol is not offered: use POST /v1/embeddings, by @ai-sdk/openai-compatible.',
+    '/embedding-model',
+  ],
   ['Agents of Mistral are not offered: use POST /v1/chat/completions.', '/agents/**'],
   ['Mistral’s batches are not offered: use POST /v1/batches.', '/batch/jobs/**'],
   [

@@ -92,6 +92,8 @@ const openai: Case[] = [
   ['POST', '/v1beta/responses', 'Did you mean POST /v1/responses? Check the base URL'],
   ['POST', '/v1beta/audio/speech', 'Did you mean POST /v1/audio/speech? Check the base URL'],
   ['GET', '/v1/agents', 'POST /v1/chat/completions'],
+  ['POST', '/v1/language-model', 'POST /v1/chat/completions'],
+  ['POST', '/v1/embedding-model', 'POST /v1/embeddings'],
   ['POST', '/v1/batch/jobs', 'POST /v1/batches'],
   ['GET', '/v1/batch/jobs/b_1', 'POST /v1/batches'],
   ['POST', '/v1/conversations/conv_1/restart', 'POST /v1/responses'],
