@@ -5,7 +5,7 @@ import { responsesErrorBody, responsesErrorStatus } from '../shared/engine/respo
 import { isGooglePath } from './google-dialect.ts'
 import { isMessagesPath, isResponsesPath } from './http-response.ts'
 
-/** The format of an error body, where its path does not tell: `text` is the message as `error`, `flat` as `message`, `detail` as that. */
+/** The format of an error body, where its path does not tell: `text` is the message as `error`, `flat` as `message`, `detail` as both. */
 export type ErrorDialect = 'usual' | 'messages' | 'google' | 'text' | 'flat' | 'detail'
 
 /** An error for a client of another API, whose format it has: otherwise that client would not show the message. */
@@ -61,6 +61,7 @@ const bodiesByDialect: { [dialect in ErrorDialect]: (failure: GatewayError, requ
   // Ollama's clients show `error`, whatever it is: https://github.com/ollama/ollama-js/blob/main/src/utils.ts.
   text: ({ message }) => ({ error: message }),
   flat: ({ message }) => ({ message }),
-  // Of problem details, which the clients of Replicate and fal show (replicate 1.0, exceptions.py; fal_client 1.0, _raise_for_status).
-  detail: ({ message }) => ({ detail: message }),
+  // Of problem details, which the clients of Replicate and fal show (replicate 1.0, exceptions.py; fal_client 1.0, _raise_for_status);
+  // fal's for JavaScript shows `message` only (@fal-ai/client 1, src/response.js).
+  detail: ({ message }) => ({ detail: message, message }),
 }

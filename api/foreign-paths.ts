@@ -14,6 +14,15 @@ const gemini = 'This part of Gemini’s API is not offered'
 const ollama = 'Ollama’s own API is not offered'
 const none = 'no other route takes their place'
 
+/** Routes of ours below Google's base URL. */
+const belowGoogle: Row[] = [
+  [
+    'Did you mean {route}? Check the base URL of the client.',
+    '/v1beta/chat/completions /v1beta/completions /v1beta/responses /v1beta/messages /v1beta/embeddings ' +
+      '/v1beta/images/** /v1beta/audio/** /v1beta/rerank /v1beta/moderations',
+  ],
+]
+
 const google: Row[] = [
   [
     `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
@@ -123,7 +132,7 @@ const openai: Row[] = [
   ],
   [
     'Chat completions are not stored: use POST /v1/responses, whose answers the organisation can keep.',
-    '/chat/completions/*/**',
+    '/chat/completions/chatcmpl-* /chat/completions/chatcmpl-*/**',
   ],
   [
     'POST /v1/responses/compact compacts the conversation that it gets as `input` or by `previous_response_id`.',
@@ -147,7 +156,26 @@ const others: Row[] = [
   ['Cohere’s own API is not offered: use POST /v1/chat/completions.', 'POST /v2/chat POST /chat POST /v2/generate'],
   ['Cohere’s own API is not offered: use POST /v1/embeddings.', 'POST /v2/embed POST /embed'],
   ['Code is completed by POST /v1/completions, with a `suffix`.', '/fim/completions'],
-  ['Agents of Mistral are not offered: use POST /v1/chat/completions.', '/agents/completions'],
+  // @ai-sdk/gateway 3, whose protocol is that of the AI SDK's own models.
+  [
+    'Vercel’s gateway protocol is not offered: use POST /v1/chat/completions, by @ai-sdk/openai-compatible.',
+    '/language-model',
+  ],
+  [
+    'Vercel’s gateway protocol is not offered: use POST /v1/embeddings, by @ai-sdk/openai-compatible.',
+    '/embedding-model',
+  ],
+  ['Agents of Mistral are not offered: use POST /v1/chat/completions.', '/agents/**'],
+  ['Mistral’s batches are not offered: use POST /v1/batches.', '/batch/jobs/**'],
+  [
+    'Mistral’s conversations are not offered: use POST /v1/responses, with POST /v1/conversations.',
+    '/conversations/*/history /conversations/*/messages /conversations/*/restart',
+  ],
+  [
+    'Mistral’s libraries are not offered: search your own documents, with vectors of POST /v1/embeddings.',
+    '/libraries/**',
+  ],
+  [`Classifiers of one’s own are not offered, and ${none}.`, '/classifications /chat/classifications'],
   [
     'Voyage’s vectors of pages are not offered: use POST /v1/embeddings.',
     '/multimodalembeddings /contextualizedembeddings',
@@ -179,8 +207,11 @@ const others: Row[] = [
   ],
   [
     `ElevenLabs’ own API is not offered, and ${none}.`,
-    '/voice-changer/** /audio-isolation/** /dubbing/** /forced-alignment',
+    '/voice-changer/** /audio-isolation/** /dubbing/** /forced-alignment /history/** /text-to-voice/** /studio/** /pronunciation-dictionaries/**',
   ],
+  ['ElevenLabs’ agents are not offered: use a WebSocket at /v1/realtime.', '/convai/**'],
+  ['ElevenLabs’ own API is not offered: use POST /v1/realtime/client_secrets.', '/single-use-token/**'],
+  ['ElevenLabs’ usage reports are not offered: use GET /api/v1/usage.', '/usage/character-stats'],
   [`Deepgram’s own API is not offered, and ${none}.`, '/read'],
   ['ElevenLabs’ own API is not offered: use POST /v1/audio/sfx.', '/sound-generation'],
   ['ElevenLabs’ own API is not offered: use POST /v1/audio/music.', '/music/**'],
@@ -193,7 +224,7 @@ const others: Row[] = [
 const replicate: Row[] = [
   [
     'Replicate’s own API is not offered: use POST /v1/images or POST /v1/videos.',
-    '/predictions/** /models/*/*/predictions /deployments/*/*/predictions',
+    '/predictions/** /models/*/*/predictions /deployments/*/*/predictions /collections/** /trainings/**',
   ],
 ]
 
@@ -234,6 +265,7 @@ const table: readonly Compiled[] = [
   ...compile('messages', anthropic),
   ...compile('text', ollamaPaths),
   ...compile('flat', bedrock),
+  ...compile('usual', belowGoogle),
   ...compile('google', google),
   ...compile('detail', replicate),
   ...compile('detail', fal),
@@ -268,6 +300,9 @@ export function findForeignPath(
   const takes = (row: Compiled) => !row.isShared || (row.dialect === client && path.startsWith('/v1/'))
   const row = table.find(row => takes(row) && row.patterns.test(asked))
   if (!row) return null
-  const route = () => `${method} ${ownRoute() ?? '/v1/chat/completions'}`
+  const route = () => {
+    const own = ownRoute()
+    return own === null ? 'POST /v1/chat/completions' : `${method} ${own}`
+  }
   return { says: row.says.replace('{route}', route), dialect: row.dialect }
 }

@@ -14,7 +14,7 @@ type Unmatched = { method: string; path: string; headers: IncomingHttpHeaders }
 
 /**
  * The error for an unmatched request: 404 with what is offered instead if another API has its path, 405 if the path has other
- * methods, otherwise 404, which names the route that a client with a wrong base URL meant.
+ * methods, otherwise 404; the last two name the route that a client with a wrong base URL meant.
  */
 export function unmatchedRouteError(request: Unmatched, methodsOf: MethodsOf = () => []): GatewayError {
   const { method, path } = request
@@ -22,16 +22,16 @@ export function unmatchedRouteError(request: Unmatched, methodsOf: MethodsOf = (
   const foreign = foreignPathError(request, meant)
   if (foreign) return foreign
   const methods = methodsOf(path)
+  const route = meant()
+  const hint = route ? ` Did you mean ${route}? Check the base URL of the client.` : ''
   if (methods.length === 0) {
-    const route = meant()
-    const hint = route ? ` Did you mean ${route}? Check the base URL of the client.` : ''
     return new GatewayError(
       'not_found',
       `There is no ${method} ${path}.${hint}${path.startsWith(groqPrefix) ? groqHint : ''}`,
     )
   }
   const allow = methods.join(', ')
-  return new GatewayError('method_not_allowed', `${path} takes ${allow}, not ${method}.`, { headers: { allow } })
+  return new GatewayError('method_not_allowed', `${path} takes ${allow}, not ${method}.${hint}`, { headers: { allow } })
 }
 
 /** The dialect of a client that its own headers tell; null = any other. Google's send their key in their own header only. */

@@ -4,6 +4,7 @@ import { unixSeconds } from '../../shared/base/time.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import type { FileOwner } from '../../shared/files/files.ts'
 import { common } from '../../shared/kinds/media.ts'
+import { refusedField } from '../../shared/kinds/refused-field.ts'
 import { isReference, responsesItem } from '../../shared/kinds/responses.ts'
 import { addItems, createConversation } from '../../shared/responses/conversations.ts'
 import { shownItem } from '../../shared/responses/present.ts'
@@ -28,6 +29,11 @@ const items = z
   .max(maxItems)
   .describe('Items as in the `input` of a response.')
 const metadata = common.metadata.nullable()
+/** Mistral's conversations have the same path (@mistralai/mistralai, ConversationRequest), and answer at once. */
+const inputsOfMistral = refusedField(
+  'belongs to Mistral’s conversations, which are not offered: use POST /v1/responses.',
+  value => value == null,
+)
 const example = [{ type: 'message', role: 'user', content: 'Hello!' }]
 
 function present({ id, createdAt, metadata }: Conversation) {
@@ -76,7 +82,9 @@ const create = endpoint({
   summary: 'Create a conversation',
   description:
     'Its items precede the input of every response that names it as `conversation`. Requires that the organisation keeps responses.',
-  body: z.object({ items: items.nullish(), metadata }).meta({ id: 'CreateConversationRequest' }),
+  body: z
+    .object({ items: items.nullish(), metadata, inputs: inputsOfMistral })
+    .meta({ id: 'CreateConversationRequest' }),
   maxBodyBytes,
   example: { items: example },
   answers: { 200: { description: 'The conversation.', schema: conversation } },

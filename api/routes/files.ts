@@ -38,6 +38,7 @@ const file = z
     mimetype: z.string().optional().describe('Of a document.'),
     sample_type: z.literal('ocr_input').optional().describe('Of a document: Mistral’s clients read it.'),
     source: z.literal('upload').optional().describe('Of a document: Mistral’s clients read it.'),
+    deleted: z.literal(false).optional().describe('Of a document: Mistral’s clients read it.'),
   })
   .meta({ id: 'FileObject' })
 
@@ -52,7 +53,8 @@ function present({ id, bytes, createdAt, expiresAt, filename, purpose, contentTy
     purpose,
     status: 'processed',
     status_details: null,
-    ...(purpose === 'ocr' && { mimetype, sample_type: 'ocr_input', source: 'upload' }),
+    // What the types of Mistral's clients require (@mistralai/mistralai, FileSchema and GetFileResponse).
+    ...(purpose === 'ocr' && { mimetype, sample_type: 'ocr_input', source: 'upload', deleted: false }),
   }
 }
 
@@ -61,7 +63,7 @@ const life = 'expires_after[seconds]'
 const newFile = z
   .strictObject({
     purpose: z
-      .enum(['batch', 'ocr'], 'must be `batch` or `ocr`: input files of batches and documents are supported')
+      .enum(['batch', 'ocr'], 'must be `batch` or `ocr`: files for chat are sent in the request, as `file_data`')
       .describe('The input file of a batch, or a document for `/v1/ocr`.'),
     [anchor]: z
       .literal('created_at', 'must be `created_at`')

@@ -3,6 +3,7 @@ import { isObject } from '../base/is-object.ts'
 import { alsoTaking } from '../base/other-forms.ts'
 import type { Usage } from '../base/usage.ts'
 import { providerPreferences } from '../catalog/provider-preferences.ts'
+import { answerFormat } from './answer-format.ts'
 import { cacheControl, marked } from './cache-marks.ts'
 import { openRouterFields, paidFields, webSearchOptions } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
@@ -49,6 +50,12 @@ const file = z
     ...marked,
   })
   .meta({ id: 'ChatFilePart' })
+/** Mistral's clients write the URL of a document alone (@mistralai/mistralai, DocumentURLChunk; @ai-sdk/mistral). */
+function withDocumentAsFile(part: unknown): unknown {
+  if (!isObject(part) || part.type !== 'document_url') return part
+  const { type, document_url: file_data, document_name: name, ...rest } = part
+  return { ...rest, type: 'file', file: { file_data, filename: name ?? 'document.pdf' } }
+}
 const refusal = z
   .looseObject({ type: z.literal('refusal'), refusal: z.string(), ...marked })
   .meta({ id: 'ChatRefusalPart' })
@@ -62,15 +69,17 @@ const thinking = z
   .meta({ id: 'ChatThinkingPart' })
 
 const textContent = z.union([z.string(), z.array(text).min(1)])
-const userContent = z.union([
-  z.string(),
-  z.array(z.discriminatedUnion('type', [text, imageUrl, inputAudio, file]).meta({ id: 'ChatUserPart' })).min(1),
-])
+const userPart = alsoTaking(
+  z.discriminatedUnion('type', [text, imageUrl, inputAudio, file]).meta({ id: 'ChatUserPart' }),
+  withDocumentAsFile,
+)
+const userContent = z.union([z.string(), z.array(userPart).min(1)])
+const toolPart = alsoTaking(
+  z.discriminatedUnion('type', [text, imageUrl, file]).meta({ id: 'ChatToolPart' }),
+  withDocumentAsFile,
+)
 /** Tools that take screenshots answer with images. Routing moves those and files to the user, after which there are texts only. */
-const resultContent = z.union([
-  z.string(),
-  z.array(z.discriminatedUnion('type', [text, imageUrl, file]).meta({ id: 'ChatToolPart' })).min(1),
-]) as unknown as typeof textContent
+const resultContent = z.union([z.string(), z.array(toolPart).min(1)]) as unknown as typeof textContent
 
 /** Mistral’s API and clients leave it out; `completeChat` sets it. */
 const functionType = z.literal('function').optional() as unknown as z.ZodLiteral<'function'>
@@ -173,17 +182,6 @@ const toolChoice = alsoTaking(
   value => (value === 'any' ? 'required' : value),
 )
 
-/** The name may be absent for Perplexity's clients (@ai-sdk/perplexity, getArgs); other providers need one. */
-const jsonSchema = alsoTaking(
-  z.looseObject({
-    name: z.string().min(1),
-    description: z.string().optional(),
-    schema: z.record(z.string(), z.unknown()).optional(),
-    strict: z.boolean().optional(),
-  }),
-  value => (isObject(value) && value.name == null ? { ...value, name: 'answer' } : value),
-)
-
 const tokens = z.int().min(1).max(10_000_000)
 
 /** The routing fields of every chat-shaped route (docs/routing.md). */
@@ -261,19 +259,7 @@ export const chatRequest = z.looseObject({
     .union([z.enum(['none', 'auto']), z.looseObject({ name: z.string().min(1) })])
     .optional()
     .describe('Deprecated for `tool_choice`.'),
-  response_format: z
-    .discriminatedUnion('type', [
-      z.looseObject({ type: z.literal('text') }).meta({ id: 'ResponseFormatText' }),
-      z.looseObject({ type: z.literal('json_object') }).meta({ id: 'ResponseFormatJsonObject' }),
-      z
-        .looseObject({
-          type: z.literal('json_schema'),
-          json_schema: jsonSchema,
-        })
-        .meta({ id: 'ResponseFormatJsonSchema' }),
-    ])
-    .optional()
-    .describe('The form of the answer: text, JSON, or JSON of a schema.'),
+  response_format: answerFormat.optional().describe('The form of the answer: text, JSON, or JSON of a schema.'),
   modalities: z
     .array(z.enum(['text', 'image', 'audio']))
     .min(1)

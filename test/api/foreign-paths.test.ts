@@ -85,10 +85,30 @@ const openai: Case[] = [
   ['GET', '/openai/v1/models', 'use OpenAI’s client, with a base URL that ends with /v1'],
   ['POST', '/v1/fim/completions', 'POST /v1/completions'],
   ['POST', '/v1/agents/completions', 'POST /v1/chat/completions'],
+  ['POST', '/v1/chat/completions/chat/completions', 'Did you mean /v1/chat/completions? Check the base URL'],
+  ['POST', '/v1/chat/completions/embeddings', 'Did you mean /v1/embeddings? Check the base URL'],
+  ['GET', '/v1/chat/completions/models', 'Did you mean /v1/models? Check the base URL'],
+  ['POST', '/v1beta/chat/completions', 'Did you mean POST /v1/chat/completions? Check the base URL'],
+  ['POST', '/v1beta/responses', 'Did you mean POST /v1/responses? Check the base URL'],
+  ['POST', '/v1beta/audio/speech', 'Did you mean POST /v1/audio/speech? Check the base URL'],
+  ['GET', '/v1/agents', 'POST /v1/chat/completions'],
+  ['POST', '/v1/language-model', 'POST /v1/chat/completions'],
+  ['POST', '/v1/embedding-model', 'POST /v1/embeddings'],
+  ['POST', '/v1/batch/jobs', 'POST /v1/batches'],
+  ['GET', '/v1/batch/jobs/b_1', 'POST /v1/batches'],
+  ['POST', '/v1/conversations/conv_1/restart', 'POST /v1/responses'],
+  ['GET', '/v1/libraries', 'POST /v1/embeddings'],
+  ['POST', '/v1/classifications', 'no other route takes their place'],
+  ['GET', '/v1/deployments', 'use POST /v1/chat/completions'],
   ['POST', '/v1/multimodalembeddings', 'POST /v1/embeddings'],
   ['POST', '/v1/contextualizedembeddings', 'POST /v1/embeddings'],
   ['POST', '/v1/voice-changer/abc', 'no other route takes their place'],
   ['POST', '/v1/audio-isolation', 'no other route takes their place'],
+  ['POST', '/v1/text-to-voice/design', 'no other route takes their place'],
+  ['GET', '/v1/history', 'no other route takes their place'],
+  ['GET', '/v1/convai/agents', 'WebSocket at /v1/realtime'],
+  ['POST', '/v1/single-use-token/realtime_scribe', 'POST /v1/realtime/client_secrets'],
+  ['GET', '/v1/usage/character-stats', 'GET /api/v1/usage'],
   ['GET', '/v1/dubbing', 'no other route takes their place'],
   ['POST', '/v1/read?summarize=v2', 'no other route takes their place'],
 ]
@@ -98,6 +118,8 @@ const details: Case[] = [
   ['POST', '/v1/predictions', 'POST /v1/images'],
   ['GET', '/v1/predictions/abc', 'POST /v1/images'],
   ['POST', '/v1/deployments/acme/flux/predictions', 'POST /v1/images'],
+  ['GET', '/v1/collections', 'POST /v1/images'],
+  ['POST', '/v1/trainings', 'POST /v1/images'],
   ['POST', '/fal-ai/flux/schnell', 'POST /v1/images'],
 ]
 
@@ -142,7 +164,7 @@ const messageIn: { [dialect: string]: (body: any, status: number) => unknown } =
   anthropic: ({ type, error }) => type === 'error' && error.type === 'not_found_error' && error.message,
   ollama: ({ error }) => error,
   bedrock: ({ message }) => message,
-  details: ({ detail }) => detail,
+  details: ({ detail, message }) => message === detail && detail,
 }
 
 for (const [dialect, cases] of Object.entries({ google, openai, anthropic, ollama, bedrock, details }))
@@ -160,6 +182,21 @@ for (const [dialect, cases] of Object.entries({ google, openai, anthropic, ollam
         t.true(String(message).startsWith(`There is no ${method} ${path.split('?')[0]}. `), text)
       }
     })
+
+test('405 for a base URL that ends with a route names the route that was meant', async t => {
+  const cases = [
+    ['/v1/responses/responses', 'takes HEAD, GET, DELETE, not POST. Did you mean /v1/responses? Check the base URL'],
+    ['/v1/models/chat/completions', 'takes HEAD, GET, not POST. Did you mean /v1/chat/completions? Check the base URL'],
+    ['/v1/models/gpt-4o', '/v1/models/gpt-4o takes HEAD, GET, not POST.'],
+  ] as const
+  for (const [path, says] of cases) {
+    const response = await gateway.fetch(path, { key: account.test, method: 'POST', body: {} })
+    const { error } = (await response.json()) as { error: { message: string } }
+    t.is(response.status, 405)
+    t.true(error.message.includes(says), error.message)
+    t.is(error.message.includes('Did you mean'), says.includes('Did you mean'))
+  }
+})
 
 test('404 for Anthropic’s clients on files, which are OpenAI’s here, and 200 for all others', async t => {
   const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'files-api-2025-04-14' }

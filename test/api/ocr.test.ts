@@ -78,6 +78,7 @@ test.serial('200 for a document that Mistral’s client has uploaded, by its id 
   const uploaded = await client.files.upload({ file: { fileName: 'report.pdf', content }, purpose: 'ocr', expiry: 2 })
   t.is(uploaded.expiresAt! - uploaded.createdAt, 7_200)
   t.like(uploaded, { filename: 'report.pdf', purpose: 'ocr', mimetype: 'application/pdf', sizeBytes: content.length })
+  t.like(await client.files.retrieve({ fileId: uploaded.id }), { id: uploaded.id, deleted: false, source: 'upload' })
   const { url } = await client.files.getSignedUrl({ fileId: uploaded.id, expiry: 1 })
   for (const document of [
     { type: 'file' as const, fileId: uploaded.id },

@@ -34,6 +34,12 @@ export const openaiRules: readonly Rule[] = [
       ),
   },
   {
+    source: 'https://github.com/spring-projects/spring-ai/issues/2969',
+    refusal: ({ response_format: format }) =>
+      format?.schema !== undefined &&
+      refused("Unknown parameter: 'response_format.schema'.", 'response_format.schema', 'unknown_parameter'),
+  },
+  {
     source: 'https://github.com/QwenLM/qwen-code/issues/2054',
     refusal: ({ tools }) => tools?.length === 0 && refused("[] is too short - 'tools'", 'tools'),
   },

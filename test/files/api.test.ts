@@ -199,6 +199,8 @@ const refused: [
 ][] = [
   ['no purpose', () => formOf(line, {}), 'missing_field', 'purpose'],
   ['another purpose', () => formOf(line, { purpose: 'fine-tune' }), 'invalid_request', 'purpose'],
+  // As LiteLLM sends a document of Google's ADK to the prefix `openai/`.
+  ['another purpose', () => formOf(line, { purpose: 'assistants' }), 'invalid_request', 'purpose'],
   ['an output', () => formOf(line, { purpose: 'batch_output' }), 'invalid_request', 'purpose'],
   ['another field', () => formOf(line, { purpose: 'batch', colour: 'red' }), 'unknown_field', 'colour'],
   ['too short a life', () => formOf(line, life('3599')), 'invalid_request', 'expires_after[seconds]'],
@@ -226,7 +228,7 @@ test('400 for a form with something wrong, which leaves nothing behind', async t
   for (const [what, form, code, param] of refused) {
     const { message } = await answersError(t, await send(form(), live), code, param, what)
     if (what.includes('compressed')) t.regex(message, /application\/gzip.*JSON Lines/)
-    if (what.includes('purpose')) t.regex(message, /`purpose`.*(?:required|`batch`)/)
+    if (what.includes('purpose')) t.regex(message, /`purpose`.*(?:required|`batch`.*in the request.*`file_data`)/)
   }
   const two = formOf(line)
   two.append('file', new Blob([line]), 'b.jsonl')

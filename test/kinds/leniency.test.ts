@@ -4,6 +4,7 @@ import { embeddingRequest } from '../../shared/kinds/embedding.ts'
 import { messagesRequest } from '../../shared/kinds/messages.ts'
 import { responsesRequest } from '../../shared/kinds/responses.ts'
 import { startWorld } from '../support/chat/gateway.ts'
+import { pdfOfPages } from '../support/media/documents.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 
@@ -227,6 +228,13 @@ const ofSchema = (name: object) => ({
   messages,
   response_format: { type: 'json_schema', json_schema: { schema: parameters, ...name } },
 })
+const ofFormat = (response_format: Json) => ({ messages, response_format })
+const ofPart = (part: Json) => ({
+  messages: [{ role: 'user', content: [{ type: 'text', text: 'What is it?' }, part] }],
+})
+const document = `data:application/pdf;base64,${pdfOfPages(1).toString('base64')}`
+const ofFile = (filename: string) => ofPart({ type: 'file', file: { file_data: document, filename } })
+const ofDocument = (more: Json) => ofPart({ type: 'document_url', document_url: document, ...more })
 const inputObject = { a: 1, b: { c: 'ü' } }
 const otherForms: [what: string, path: string, other: Json, described: Json][] = [
   ['an image’s URL alone', '/v1/chat/completions', ofImage(uri), ofImage({ url: uri })],
@@ -250,6 +258,26 @@ const otherForms: [what: string, path: string, other: Json, described: Json][] =
   ],
   ['the tool choice `any`', '/v1/chat/completions', ofChoice('any'), ofChoice('required')],
   ['a schema without a name', '/v1/chat/completions', ofSchema({}), ofSchema({ name: 'answer' })],
+  ['a document’s URL', '/v1/chat/completions', ofDocument({}), ofFile('document.pdf')],
+  ['a document’s URL and name', '/v1/chat/completions', ofDocument({ document_name: 'a.pdf' }), ofFile('a.pdf')],
+  [
+    'a schema in `json_object`',
+    '/v1/chat/completions',
+    ofFormat({ type: 'json_object', schema: parameters }),
+    ofSchema({ name: 'answer' }),
+  ],
+  [
+    'a schema as the value of `json_object`',
+    '/v1/chat/completions',
+    ofFormat({ type: 'json_object', value: parameters }),
+    ofSchema({ name: 'answer' }),
+  ],
+  [
+    'a schema as the value of `json`',
+    '/v1/chat/completions',
+    ofFormat({ type: 'json', value: parameters }),
+    ofSchema({ name: 'answer' }),
+  ],
 ]
 for (const [what, path, other, described] of otherForms)
   for (const model of ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash'])
@@ -263,6 +291,14 @@ for (const [what, path, other, described] of otherForms)
       t.deepEqual(sent(), expected)
       t.is(answer.headers.get('x-gateway-dropped'), plain.headers.get('x-gateway-dropped'))
     })
+
+test.serial('200 with null as the schema of `json_object`, which is left out', async t => {
+  reset()
+  const format = { type: 'json_object', schema: null }
+  const answer = await answerTo('/v1/chat/completions', { model: 'gpt-4o', ...ofFormat(format) })
+  t.is(answer.status, 200, answer.text)
+  t.deepEqual(sent().response_format, { type: 'json_object' })
+})
 
 test.serial('400 naming the wrong part beside one in another form', async t => {
   const content = [{ type: 'image_url', image_url: uri }, { type: 'text' }]

@@ -90,6 +90,17 @@ for (const model of models)
       t.true((await chargedNano(world, account)) > 0)
     })
 
+test.serial('400 for a conversation of Mistral’s clients, which would be an empty one here', async t => {
+  const { live } = await keepingAccount(world)
+  // As @mistralai/mistralai 2.7 sends `beta.conversations.start`.
+  const sent = { inputs: 'Hi', stream: false, model: 'mistral-medium-latest' }
+  const response = await world.gateway.fetch('/v1/conversations', { key: live, body: sent })
+  const { error } = (await response.json()) as { error: { param: string; message: string } }
+  t.is(response.status, 400)
+  t.is(error.param, 'inputs')
+  t.regex(error.message, /POST \/v1\/responses/)
+})
+
 test.serial('a response of a conversation is continued by the conversation', async t => {
   const { live } = await keepingAccount(world)
   const client = world.sdk(live)
