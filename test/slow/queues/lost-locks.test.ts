@@ -63,8 +63,9 @@ class Outside {
       await chatAnswer(request, response)
     }
     replies.video = (request, response) => outside.#relay(request, response).catch(() => void response.destroy())
-    receiver.always = async (_request, response) => {
-      await outside.#open.promise
+    receiver.always = async (request, response) => {
+      // Of each event the first attempt only: after a second failure the third comes five minutes later.
+      if (receiver.count(String(request.headers['webhook-id'])) === 1) await outside.#open.promise
       response.writeHead(200).end()
     }
     return outside
