@@ -146,8 +146,7 @@ function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>, check: 
   if (isWhole && lostImages === 0 && !stated.completion_tokens_details?.audio_tokens)
     return { usage: stated, produced: true, finishReason }
   const delivered = deliveredByAnswer(choices, lostImages)
-  const isUncounted = stated?.completion_tokens === 0 && exceedsOneToken(delivered)
-  const reported = isUncounted ? null : stated
+  const reported = lacksOutput(stated, delivered) ? null : stated
   const produced = (reported?.completion_tokens ?? 0) > 0 || hasContent(delivered)
   const outcomeOf = (usage: Usage) => ({ usage, produced, finishReason })
   if (!reported) return countOutput(stated, delivered, format, body).then(outcomeOf)
@@ -157,12 +156,17 @@ function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>, check: 
     : outcomeOf(reported)
 }
 
+/** Whether no token is stated for an output that has more than may be one. */
+function lacksOutput(stated: Usage | null, delivered: Delivered): boolean {
+  return stated?.completion_tokens === 0 && exceedsOneToken(delivered)
+}
+
 /** No prompt is empty, but some servers state only those tokens that they had not cached. */
 function lacksPrompt({ prompt_tokens }: Usage): boolean {
   return prompt_tokens === 0
 }
 
-/** Our count of an output, with what else is stated of the call, if anything is: whose prompt is stated needs no count of it. */
+/** A usage with our count of the output, and of the prompt unless that is stated. */
 async function countOutput<K extends DirectKind>(
   stated: Usage | null,
   delivered: Delivered,
@@ -205,7 +209,8 @@ async function streamOutcome<K extends DirectKind>(
 ): Promise<Outcome> {
   const verdicts = relay.output.images ? await Promise.all(relay.output.images) : []
   const delivered = deliveredByStream(relay.output, verdicts)
-  const stated = check(relay.usage)
+  const given = check(relay.usage)
+  const stated = lacksOutput(given, delivered) ? null : given
   const reported = stated && includesLostMedia(stated, delivered) ? await subtractLostMedia(stated, delivered) : stated
   // For a broken stream, the delivered text decides: an early usage may not include it.
   const counts = !broken && delivered.lostImages === 0 && (reported?.completion_tokens ?? 0) > 0

@@ -39,11 +39,6 @@ export class DeliveredOutput {
     return this.#length
   }
 
-  /** Whether it is more than may be a single token: a provider that states no token for it cannot be right. */
-  get exceedsOneToken(): boolean {
-    return this.#length > tokenCharacters || this.#audioLength > 0 || this.images !== null
-  }
-
   /** Chunks that added to a choice. Each has at least one token. */
   get additions(): number {
     return this.#additions
@@ -176,7 +171,7 @@ export function hasContent({ text, audioTokens, images }: Delivered): boolean {
   return audioTokens > 0 || images > 0 || text() !== ''
 }
 
-/** Whether an answer has more than may be a single token, as `DeliveredOutput.exceedsOneToken`. */
+/** Whether an answer has more than may be a single token: a provider that states none for it cannot be right. */
 export function exceedsOneToken({ text, audioTokens, images }: Delivered): boolean {
   return audioTokens > 0 || images > 0 || text().length > tokenCharacters
 }

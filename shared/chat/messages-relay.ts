@@ -96,7 +96,10 @@ abstract class MessagesRelay extends EventRelay {
       return { ...event, message: { ...event.message, usage: messagesUsage(null) } }
     }
     if (event.type !== 'message_delta') return event
-    if (!this.delaysCounts && !this.#pending && this.#info.isBilled(this.#counted, this.#lastUsage)) return event
+    const { prompt_tokens = 0, completion_tokens = 0 } = this.#counted ?? {}
+    // Where none is stated, the bill may have a count of ours.
+    const isCertain = prompt_tokens > 0 && completion_tokens > 0 && !this.delaysCounts && !this.#pending
+    if (isCertain && this.#info.isBilled(this.#counted, this.#lastUsage)) return event
     this.#pending = { ...event, delta: { ...this.#pending?.delta, ...event.delta } }
     return null
   }

@@ -88,9 +88,7 @@ export abstract class StreamRelay {
 
   /** The provider's usage; null unless it covers everything delivered. */
   get usage(): Usage | null {
-    if (this.#isIncomplete) return null
-    const hasNone = this.output.exceedsOneToken && this.#usage?.completion_tokens === 0
-    return hasNone || this.output.length > this.#lengthAtUsage ? null : this.#usage
+    return this.#isIncomplete || this.output.length > this.#lengthAtUsage ? null : this.#usage
   }
 
   /** The provider's latest usage, which may not include the latest output. */

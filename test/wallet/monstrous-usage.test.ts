@@ -16,8 +16,8 @@ test.beforeEach(async () => {
   account = await world.gateway.account({ usd: '10' })
 })
 
-/** What a server may state: more than any context, than a column, than an exact number; and no whole number. */
-const monsters = ['20000000', '2147483648', '1e15', '1e19', '1e300', '1e999', '-5', '0.5', '"7"'] as const
+/** What a server may state: nothing, more than any context, than a column, than an exact number; and no whole number. */
+const monsters = ['0', '20000000', '2147483648', '1e15', '1e19', '1e300', '1e999', '-5', '0.5', '"7"'] as const
 const counts = /"((?!max_)\w*tokens|\w+TokenCount|web_search_requests|num_requests)":\s*\d+/g
 
 /** A reply in which each number of tokens is another. */
@@ -122,6 +122,7 @@ for (const { provider, path, body } of cases)
     for (const [i, { promptTokens, completionTokens, costNano }] of rows.entries()) {
       t.true(promptTokens + completionTokens < 10_000, `${monsters[i]}: ${promptTokens} + ${completionTokens}`)
       t.true(costNano > 0n && costNano < 100_000_000n, `${monsters[i]}: ${costNano}`)
+      if (answersText(path) && monsters[i] === '0') t.true(completionTokens > 0, 'an output is not free')
       if (answersText(path)) t.deepEqual(usages[i], { prompt: promptTokens, output: completionTokens }, monsters[i])
       if (stated[i] !== null) t.is(Math.round(stated[i]! * 1e9), Number(costNano), monsters[i])
     }
