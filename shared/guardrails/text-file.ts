@@ -7,8 +7,9 @@ export type TextFile = {
   encode(text: string): string
 }
 
-/** What stands before the base64 of a data URI. */
+/** What stands before the base64 of a data URI, and in it the media type. */
 const start = /^\s*data:([\w/+.-]{0,100})[\w/+.;=%"-]{0,200};base64,/i
+const noBase64 = /[^\w+/=\s-]/
 /** Media types of text, with their parameters and with others in front of them (`application/ld+json`). */
 const textType =
   /^(?:text\/|application\/(?:[\w.-]+\+)?(?:json|xml|yaml|csv|sql|javascript|typescript)\b|image\/svg\+xml)/i
@@ -18,6 +19,12 @@ const beyondLatin1 = /[^\0-\xff]/
 const pdfStart = '%PDF-'
 /** In base64: enough to know a picture, a sound or a document. */
 const headLength = 4_096
+
+/** The base64 of a file, alone or in a data URI, in lines or not; null if a text has other signs. */
+export function base64In(text: string): string | null {
+  const encoded = text.slice(start.exec(text)?.[0].length ?? 0)
+  return noBase64.test(encoded) ? null : encoded
+}
 
 /**
  * Reads a file in base64, alone or in a data URI; null if it is no text. What its client says of it (`mediaType`, if it is no data

@@ -1,6 +1,6 @@
 import type { DirectKind } from '../kinds/index.ts'
 import { emptyEnvelope } from '../kinds/reasoning.ts'
-import { readTextFile } from './text-file.ts'
+import { base64In, readTextFile } from './text-file.ts'
 import type { TextForm } from './text-guard.ts'
 
 // The texts of requests and answers of every dialect. Every string is one, and in arguments every long number, except those that
@@ -132,7 +132,8 @@ function mapValue(value: unknown, path: string, walk: Walk, name: string, visit:
     if (value === '') return value
     const isFileMember = !isProse && fileMembers.has(name)
     const isWhole = !isFree && isFile(value)
-    const file = isWhole || (isFileMember && isBase64(value)) ? readTextFile(value, walk.mediaType) : null
+    const base64 = isFileMember && !isWhole ? base64In(value) : null
+    const file = isWhole || base64 !== null ? readTextFile(value, walk.mediaType) : null
     if (file) {
       const at = { path: `${path} (file)`, role, isContent, isSealed, isJson: false, isToken: false }
       const shown = visit(file.text, at)
@@ -140,7 +141,8 @@ function mapValue(value: unknown, path: string, walk: Walk, name: string, visit:
     }
     if (isWhole) return value
     const isToken = !isProse && !noToken.test(value)
-    if (isFileMember && !isToken && (link.test(value) || isWrappedFile(value))) return value
+    const isWrapped = base64 !== null && !shortLine.test(base64)
+    if (isFileMember && !isToken && (isWrapped || link.test(value))) return value
     return visit(value, { path, role, isContent, isSealed, isJson, isToken })
   }
   if (typeof value === 'number') return walk.isFree ? visitNumber(value, { ...walk, path }, visit) : value
@@ -205,20 +207,8 @@ function isFile(text: string): boolean {
 const noToken = /[^\w+/=.:~-]/
 const link = /^(?:https?|gs|s3):\/\/\S+$/i
 
-const fileStart = /^\s*data:[\w/+.;=%"-]{0,200};base64,/i
-const noBase64 = /[^\w+/=\s-]/
 /** A word that others follow, as no line of an encoder is. */
 const shortLine = /(?:^|\s)\S{1,31}\s+\S/
-
-/** Whether a text is a file in lines of base64. */
-function isWrappedFile(text: string): boolean {
-  return isBase64(text) && !shortLine.test(text.slice(fileStart.exec(text)?.[0].length ?? 0))
-}
-
-/** Whether a text, or what follows the beginning of a data URI, has the signs of base64, in lines or not. */
-function isBase64(text: string): boolean {
-  return !noBase64.test(text.slice(fileStart.exec(text)?.[0].length ?? 0))
-}
 
 /** Whether a request has texts as numbers of tokens, which cannot be read. */
 export function hasTokenInput(kind: DirectKind, body: object): boolean {
