@@ -156,7 +156,10 @@ export class BackgroundAnswer implements JobAnswer {
     if (conversationId === null || status === 'failed' || !(await conversations.find(conversationId, row)))
       return { content, added: null }
     const added = await dropOnFailure(content, () =>
-      conversations.prepareItems(conversationId, row, [...input, ...output], expiresAt.getTime(), true),
+      conversations.prepareItems(conversationId, row, [...input, ...output], {
+        expiresAtMs: expiresAt.getTime(),
+        isPaidFor: true,
+      }),
     )
     return { content, added }
   }

@@ -39,7 +39,7 @@ export async function addItems(
   const retentionDays = await assertStores(services, owner)
   if (!(await conversations.find(id, owner))) throw conversationNotFound(id, 'id')
   const expiresAtMs = clock.now() + retentionDays * dayMs
-  const prepared = await conversations.prepareItems(id, owner, items, expiresAtMs)
+  const prepared = await conversations.prepareItems(id, owner, items, { expiresAtMs })
   return dropOnFailure(prepared, () =>
     db.$transaction(async tx => {
       if (!(await conversations.touch(tx, id, owner, expiresAtMs))) throw conversationNotFound(id, 'id')

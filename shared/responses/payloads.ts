@@ -10,10 +10,11 @@ import type { Blobs } from '../io/storage/blobs.ts'
 /** Where a JSON value is: in its row, or in a file if it is large. Both null = it was removed. */
 export type Payload = { bytes: Uint8Array<ArrayBuffer> | null; fileId: string | null }
 
+/** How long what is stored is kept; `isPaidFor`: no quota refuses it. */
+export type Keeping = { expiresAtMs: number; isPaidFor?: boolean }
+
 /** Larger values go to storage. */
 const maxRowBytes = 256 * 1024
-
-type WriteOptions = { place: string; expiresAtMs: number; isPaidFor?: boolean }
 /** Files that are read at a time. */
 const maxReads = 4
 /** How much is decrypted and parsed in one turn of the event loop; each value costs as much as some bytes more. */
@@ -43,7 +44,7 @@ export class Payloads {
    * Prepares JSON text for a row; a file of a large one is written at once. `place` names the column and the row, which
    * encrypted values are bound to. Throws 403 `quota_exceeded`, unless the value `isPaidFor`.
    */
-  async write(owner: FileOwner, text: string, { place, expiresAtMs, isPaidFor = false }: WriteOptions) {
+  async write(owner: FileOwner, text: string, { place, expiresAtMs, isPaidFor = false }: Keeping & { place: string }) {
     const bytes = this.#deps.sealer.sealBytes(Buffer.from(text), place)
     if (bytes.length <= maxRowBytes) return { bytes: new Uint8Array(bytes), fileId: null } satisfies Payload
     const { organisationId, environment } = owner

@@ -7,7 +7,7 @@ import { type Conversation, type ConversationItem, Prisma } from '../generated/p
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { Sealer } from '../io/sealer.ts'
 import { ownId } from './item-ids.ts'
-import { dropOnFailure, type Payload, type Payloads, readCurrent } from './payloads.ts'
+import { dropOnFailure, type Keeping, type Payload, type Payloads, readCurrent } from './payloads.ts'
 
 export type { Conversation }
 /** An item with the id by which the conversation lists it. */
@@ -51,7 +51,7 @@ export class Conversations {
     const id = newId('conv')
     const expiresAt = new Date(this.#deps.clock.now() + retentionDays * dayMs)
     const owner = { organisationId, environment }
-    const prepared = await this.prepareItems(id, owner, items, expiresAt.getTime())
+    const prepared = await this.prepareItems(id, owner, items, { expiresAtMs: expiresAt.getTime() })
     return dropOnFailure(prepared, () =>
       this.#deps.db.$transaction(async tx => {
         const columns = sealMetadata(this.#deps.payloads.sealer, id, metadata)
@@ -165,13 +165,7 @@ export class Conversations {
    * Prepares items for their rows: the result inserts them in a transaction, or drops what was written for them. An item
    * without an id, or with that of another one, is listed by a new id. Throws 403 `quota_exceeded`, unless they are `isPaidFor`.
    */
-  async prepareItems(
-    conversationId: string,
-    owner: FileOwner,
-    items: readonly object[],
-    expiresAtMs: number,
-    isPaidFor = false,
-  ) {
+  async prepareItems(conversationId: string, owner: FileOwner, items: readonly object[], keeping: Keeping) {
     const rows: PreparedItem[] = []
     const drop = () => this.#deps.payloads.remove(rows.map(({ fileId }) => fileId))
     const used = await this.#usedIds(conversationId, items)
@@ -183,7 +177,7 @@ export class Conversations {
         used.add(id)
         const text = JSON.stringify(item)
         const place = itemPlace({ conversationId, id })
-        const { bytes, fileId } = await this.#deps.payloads.write(owner, text, { place, expiresAtMs, isPaidFor })
+        const { bytes, fileId } = await this.#deps.payloads.write(owner, text, { place, ...keeping })
         rows.push({ id, bytes, fileId, itemBytes: Buffer.byteLength(text) })
         turnCharacters += text.length
         if (rows.length % itemsPerTurn > 0 && turnCharacters < bytesPerTurn) continue

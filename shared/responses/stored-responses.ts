@@ -4,7 +4,7 @@ import type { FileOwner } from '../files/files.ts'
 import { Prisma, type StoredResponse } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import { foundIds } from './item-ids.ts'
-import { type Payload, type Payloads, readCurrent } from './payloads.ts'
+import { type Keeping, type Payload, type Payloads, readCurrent } from './payloads.ts'
 
 /** A stored response, without its content. */
 export type ResponseRow = Omit<StoredResponse, 'head' | 'items' | 'itemIds'>
@@ -84,17 +84,13 @@ export class StoredResponses {
   }
 
   /** The columns of a response's content, of which large parts are written to storage at once. */
-  async #writeContent(
-    owner: FileOwner & { id: string },
-    { head, input, output }: ResponseContent,
-    life: { expiresAtMs: number; isPaidFor?: boolean },
-  ) {
+  async #writeContent(owner: FileOwner & { id: string }, { head, input, output }: ResponseContent, keeping: Keeping) {
     const items = [...input, ...output]
     const itemIds = foundIds(owner.id, items)
     const [headText, itemsText] = [JSON.stringify(head), JSON.stringify(items)]
-    const storedHead = await this.#deps.payloads.write(owner, headText, { place: headPlace(owner.id), ...life })
+    const storedHead = await this.#deps.payloads.write(owner, headText, { place: headPlace(owner.id), ...keeping })
     const storedItems = await this.#deps.payloads
-      .write(owner, itemsText, { place: itemsPlace(owner.id), ...life })
+      .write(owner, itemsText, { place: itemsPlace(owner.id), ...keeping })
       .catch(async error => {
         await this.#deps.payloads.remove([storedHead.fileId])
         throw error

@@ -82,6 +82,6 @@ export class TurnStorage implements ResponseStorage {
     const { id, status } = response
     if (isStored) yield storedResponses.prepare({ ...owner, ...links, id, status, head, input, output, expiresAtMs })
     if (links.conversationId !== null && status !== 'failed')
-      yield conversations.prepareItems(links.conversationId, owner, [...input, ...output], expiresAtMs)
+      yield conversations.prepareItems(links.conversationId, owner, [...input, ...output], { expiresAtMs })
   }
 }
