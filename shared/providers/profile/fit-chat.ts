@@ -50,6 +50,7 @@ export function fitSettings(fitting: Fitting): void {
   fitEffort(fitting)
   fitSampling(fitting)
   fitStops(fitting)
+  assertFewChoices(fitting)
   fitLimit(fitting)
   fitIds(fitting)
 }
@@ -168,14 +169,16 @@ function fitIds(fitting: Fitting): void {
   }
 }
 
+/** Throws 400 for more answers than the model gives to a request. */
+function assertFewChoices(fitting: Fitting): void {
+  const { max_choices: maxChoices = Number.POSITIVE_INFINITY } = fitting.profile
+  if ((fitting.body.n ?? 1) <= maxChoices) return
+  const answers = maxChoices === 1 ? 'one answer' : `${maxChoices} answers`
+  throw fitting.refusal('n', `This model gives at most ${answers} per request.`)
+}
+
 /** A model ends an answer at its own limit in any case; providers refuse a higher one. */
 function fitLimit(fitting: Fitting): void {
-  const { max_choices: maxChoices = Number.POSITIVE_INFINITY } = fitting.profile
-  if ((fitting.body.n ?? 1) > maxChoices)
-    throw fitting.refusal(
-      'n',
-      `This model gives at most ${maxChoices === 1 ? 'one answer' : `${maxChoices} answers`} per request.`,
-    )
   const { model, deployment } = fitting.target
   const limit = deployment.traits?.max_output_tokens ?? model.max_output_tokens
   if (limit === null) return

@@ -1,6 +1,6 @@
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
-import { isStrict } from '../toolkit/messages-over-chat/tools.ts'
+import { isStrict } from '../toolkit/is-strict.ts'
 import type { Fitting } from './fitting.ts'
 import { AlternativesMerger } from './merge-alternatives.ts'
 import {

@@ -4,10 +4,11 @@ import { type MessagesRequest, outputFormatOf } from '../../../kinds/messages.ts
 import { asksFor, messagesMembers } from '../../../kinds/request-members.ts'
 import type { Target } from '../../contract.ts'
 import { invalid, unsupported } from '../field-refusals.ts'
+import { isStrict } from '../is-strict.ts'
 import { chatMessages } from './chat-messages.ts'
 import { requestedEffort } from './reasoning.ts'
 import { unexpectedTag } from './refusals.ts'
-import { chatTools, isStrict } from './tools.ts'
+import { chatTools } from './tools.ts'
 
 /** The most stop sequences that the chat format has; later ones are left out. */
 const maxStops = 4

@@ -1,15 +1,12 @@
-import { isObject } from '../../../base/is-object.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { MessagesRequest, MessagesTool } from '../../../kinds/messages.ts'
 import { invalid } from '../field-refusals.ts'
+import { isStrict } from '../is-strict.ts'
 import { marked } from '../over-chat/user-parts.ts'
 import { unexpectedTag } from './refusals.ts'
 
 type ChatTools = Pick<ChatRequest, 'tools' | 'tool_choice' | 'parallel_tool_calls'>
 type ChatTool = NonNullable<ChatRequest['tools']>[number]
-
-/** Deeper schemas count as not strict. */
-const maxSchemaDepth = 32
 
 /**
  * The client's tools and their choice. Throws a GatewayError 400 for tools of Anthropic's own, in the words upon which
@@ -65,21 +62,4 @@ function chatChoice({ type, name }: Choice, tools: readonly MessagesTool[]): Cha
     default:
       throw unexpectedTag('tool_choice', type)
   }
-}
-
-/**
- * Whether OpenAI's strict mode accepts a JSON Schema: every object lists all its properties as required and permits no
- * others. Anthropic's strict mode permits optional properties, too.
- */
-export function isStrict(schema: unknown, depth = 0): boolean {
-  if (depth > maxSchemaDepth) return false
-  if (Array.isArray(schema)) return schema.every(one => isStrict(one, depth + 1))
-  if (!isObject(schema)) return true
-  if (isObject(schema.properties) || schema.type === 'object') {
-    const { properties, required, additionalProperties } = schema
-    const names = isObject(properties) ? Object.keys(properties) : []
-    if (additionalProperties !== false || !names.every(name => Array.isArray(required) && required.includes(name)))
-      return false
-  }
-  return Object.values(schema).every(value => isStrict(value, depth + 1))
 }
