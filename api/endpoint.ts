@@ -67,8 +67,6 @@ export type Form = {
   names?: Record<string, string>
   /** True if the files are not needed after the response. */
   passing?: boolean
-  /** True for work without charge: it counts against the key's limits before the file is received. */
-  free?: boolean
   /** A valid form, for the documentation: each file is a file name. */
   example?: Record<string, unknown>
   /** True if the documentation shows the JSON body first, because OpenAI's clients do not send a form here. */
@@ -138,6 +136,11 @@ export type Endpoint = {
   summary: string
   description?: string
   access: Access
+  /**
+   * True if requests of standard keys cost nothing: each counts against the limits of its key before its handler runs, or
+   * before the files of its form are received.
+   */
+  free?: true
   /** True if the response to a standard key contains a secret: its copy for an `Idempotency-Key` is encrypted. */
   secret?: boolean
   body?: z.ZodType

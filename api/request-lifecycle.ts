@@ -143,7 +143,7 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
   let key: string | null
   try {
     if (form) {
-      if (form.free) ctx!.set(await admitFree(services, state.apiKey))
+      if (endpoint.free) await countFree(state)
       else await confirmKey(state)
       await receiveForm(endpoint, form, state)
     } else if (endpoint.body) {
@@ -186,6 +186,7 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
     await confirmKey(state)
     throw error
   }
+  if (endpoint.free && !form) await countFree(state)
   const streaming = (state.body as { stream?: unknown } | undefined)?.stream === true
   const runHandler = () => (key === null || streaming ? handle(endpoint, state) : handleOnce(endpoint, state, key))
   if (!form) return await runHandler()
@@ -197,6 +198,11 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
     await deleteUploads(state)
     throw error
   }
+}
+
+/** Counts a request without charge against the limits of its key, which its response states. Throws 401, 403, 429, 503. */
+async function countFree({ services, apiKey, client }: State): Promise<void> {
+  Object.assign(client.baseHeaders, await admitFree(services, apiKey))
 }
 
 /** Whether a body names a preset: `model: "@preset/name"`, `model: "gpt-5@preset/name"` or `preset: "name"`. */
@@ -313,7 +319,7 @@ async function handleOnce(endpoint: Endpoint, state: State, key: string): Promis
   if (!answer) return
   if (replayed) await deleteUploads(state)
   if (replayed && !provisioning) assertReplayable(state, answer.headers['x-gateway-model'])
-  const isCounted = replayed && !provisioning && !endpoint.form?.free
+  const isCounted = replayed && !provisioning && !endpoint.free
   const headers = { ...(isCounted && (await admitFree(services, apiKey))), ...answer.headers }
   if (replayed) headers['idempotent-replayed'] = 'true'
   client.reply(answer.status, headers, answer.body)

@@ -7,7 +7,6 @@ import type { Policy } from '../../shared/keys/policy.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { firstTokenMs } from '../../shared/wallet/durations.ts'
 import type { WalletView } from '../../shared/wallet/wallets.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { endpoint } from '../endpoint.ts'
 import { wallet } from '../schemas/account.ts'
 import { generation } from '../schemas/core.ts'
@@ -21,9 +20,9 @@ export const balance = endpoint({
   description:
     'Returns the prepaid balance: `balance_usd` = available + reserved + held. New requests are checked against the available amount.',
   access: { scope: null },
+  free: true,
   answers: { 200: { description: 'The wallet of the key’s organisation.', schema: wallet } },
-  async handle({ services, apiKey, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey }) {
     return presentWallet(await services.wallets.view(apiKey.policy.organisationId))
   },
 })
@@ -53,13 +52,13 @@ export const readGeneration = endpoint({
   description:
     'Looks up a request by the `x-generation-id` header of its response, or by the response’s own `id`. Live keys see live generations, test keys test ones.',
   access: { scope: '*' },
+  free: true,
   query: z.strictObject({
     id: z.string().min(1).max(200).describe('The `x-generation-id` header, or the `id`, of a response.'),
   }),
   answers: { 200: { description: 'The generation: the request log’s record.', schema: generation } },
   errors: ['not_found'],
-  async handle({ services, apiKey, query, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, query }) {
     const row = await findGeneration(services, apiKey.policy, query)
     if (row) return presentGeneration(row)
     throw new GatewayError('not_found', 'No such generation.', { param: 'id' })

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import type { ErrorCode } from '../../shared/base/errors.ts'
 import { listCatalog } from '../../shared/jobs/avatar-catalogs.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { endpoint } from '../endpoint.ts'
 import { avatar, catalogPage, voice } from '../schemas/jobs.ts'
 
@@ -17,7 +16,7 @@ const paging = {
 }
 const word = z.string().min(1).max(64)
 const errors: ErrorCode[] = ['upstream_error', 'upstream_timeout', 'own_key_refused']
-const shared = { tag: 'Talking avatars', method: 'get', access: { scope: null } } as const
+const shared = { tag: 'Talking avatars', method: 'get', access: { scope: null }, free: true } as const
 
 export const listAvatars = endpoint({
   ...shared,
@@ -28,8 +27,7 @@ export const listAvatars = endpoint({
   errors,
   query: z.strictObject({ ...paging, type: word.optional().describe('Filter by avatar type.') }),
   answers: { 200: { description: 'A page of avatars.', schema: catalogPage(avatar, 'AvatarList') } },
-  async handle({ services, apiKey, query: { type, limit, next_token }, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, query: { type, limit, next_token } }) {
     const listing = { limit, nextToken: next_token ?? null, ...(type && { type }) }
     const { data, nextToken } = await listCatalog(services, apiKey.policy, 'avatars', listing)
     return page('avatar', data, nextToken)
@@ -48,8 +46,7 @@ export const listVoices = endpoint({
     language: word.optional().describe('Filter by language, e.g. `English`.'),
   }),
   answers: { 200: { description: 'A page of voices.', schema: catalogPage(voice, 'VoiceList') } },
-  async handle({ services, apiKey, query: { language, limit, next_token }, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, query: { language, limit, next_token } }) {
     const listing = { limit, nextToken: next_token ?? null, ...(language && { language }) }
     const { data, nextToken } = await listCatalog(services, apiKey.policy, 'voices', listing)
     return page('voice', data, nextToken)

@@ -8,13 +8,12 @@ import { presentBatch } from '../../shared/batches/present.ts'
 import { type BatchEndpoint, batchEndpoints } from '../../shared/batches/request.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { common, exactlyOneOf } from '../../shared/kinds/media.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { batchAnswer, routings } from '../schemas/batches.ts'
 import { page } from '../schemas/core.ts'
 import { paging, readPage } from './paging.ts'
 
-const shared = { tag: 'Batches', access: { scope: '*' } } as const
+const shared = { tag: 'Batches', access: { scope: '*' }, free: true } as const
 const maxInline = 1_000
 
 const paths = Object.keys(batchEndpoints) as [BatchEndpoint, ...BatchEndpoint[]]
@@ -110,8 +109,7 @@ export const batchRoutes: Endpoint[] = [
     },
     answers: { 200: { description: 'The batch, whose input is being validated.', schema: batchAnswer } },
     errors: ['not_found', 'url_not_allowed', 'quota_exceeded'],
-    async handle({ services, apiKey, body, origin, keep, ctx }) {
-      ctx.set(await admitFree(services, apiKey))
+    async handle({ services, apiKey, body, origin, keep }) {
       const { requests, input_file_id: fileId, batch_routing: routing, output_expires_after: life } = body
       const batch = await createBatch(
         services,
@@ -138,8 +136,7 @@ export const batchRoutes: Endpoint[] = [
     summary: 'List batches',
     query: z.strictObject(paging),
     answers: { 200: { description: 'A page of batches.', schema: page(batchAnswer, 'BatchList') } },
-    async handle({ services, apiKey, query, ctx }) {
-      ctx.set(await admitFree(services, apiKey))
+    async handle({ services, apiKey, query }) {
       const present = (rows: Batch[]) => Promise.all(rows.map(row => presentBatch(services, row)))
       return readPage(query, page => services.batches.list(apiKey.policy, page), present)
     },
@@ -152,8 +149,7 @@ export const batchRoutes: Endpoint[] = [
     summary: 'Retrieve a batch',
     answers: { 200: { description: 'The batch.', schema: batchAnswer } },
     errors: ['not_found'],
-    async handle({ services, apiKey, params, ctx }) {
-      ctx.set(await admitFree(services, apiKey))
+    async handle({ services, apiKey, params }) {
       return presentBatch(services, await find(services, apiKey, params.id!))
     },
   }),
@@ -167,8 +163,7 @@ export const batchRoutes: Endpoint[] = [
       'Finished lines are kept and billed; all others end up in the error file. Returns 409 once the batch is over.',
     answers: { 200: { description: 'The batch, which is being cancelled.', schema: batchAnswer } },
     errors: ['not_found', 'not_cancellable'],
-    async handle({ services, apiKey, params, ctx }) {
-      ctx.set(await admitFree(services, apiKey))
+    async handle({ services, apiKey, params }) {
       const { id } = await find(services, apiKey, params.id!)
       return presentBatch(services, await cancelBatch(services, id))
     },

@@ -13,7 +13,6 @@ import { snapshotOf } from '../../shared/routing/options.ts'
 import { withServiceTier } from '../../shared/routing/pricing.ts'
 import { route } from '../../shared/routing/router.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { endpoint, endpointWithoutKoa, type RequestWithoutKoa } from '../endpoint.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../schemas/core.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
@@ -127,6 +126,7 @@ export const routeDecision = endpoint({
   description:
     'Returns the routing decision for the body of a chat completion. No provider is called and nothing is charged.',
   access: { scope: 'chat' },
+  free: true,
   headers: sessionHeaders,
   body: directKinds.chat,
   presets: 'chat',
@@ -149,7 +149,6 @@ export const routeDecision = endpoint({
     'no_provider_available',
   ],
   async handle({ services, apiKey, body, raw, headers, requestId, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
     const features = withServiceTier('chat', body, chatFeatures(body, raw.length))
     const { policy } = apiKey
     const session = sessionOf(headers, body)

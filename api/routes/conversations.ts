@@ -11,13 +11,12 @@ import { shownItem } from '../../shared/responses/present.ts'
 import { conversationNotFound } from '../../shared/responses/previous-items.ts'
 import type { ResponseServices } from '../../shared/responses/response-services.ts'
 import type { Conversation, ItemPlace, ListedItem } from '../../shared/responses/stored-conversations.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { page } from '../schemas/core.ts'
 import { conversation, responseItem } from '../schemas/responses.ts'
 import { paging, readPage } from './paging.ts'
 
-const shared = { tag: 'Conversations', access: { scope: 'chat' } } as const
+const shared = { tag: 'Conversations', access: { scope: 'chat' }, free: true } as const
 const maxBodyBytes = 32 * 1024 * 1024
 /** Of one request, as OpenAI documents: "You may add up to 20 items at a time." */
 const maxItems = 20
@@ -89,8 +88,7 @@ const create = endpoint({
   example: { items: example },
   answers: { 200: { description: 'The conversation.', schema: conversation } },
   errors: ['unsupported_capability', 'quota_exceeded'],
-  async handle({ services, apiKey, body, keep, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, body, keep }) {
     const input = { metadata: body.metadata ?? {}, items: body.items ?? [] }
     return present(await createConversation(services, apiKey.policy, input, (tx, row) => keep(tx, present(row))))
   },
@@ -104,8 +102,7 @@ const read = endpoint({
   summary: 'Retrieve a conversation',
   answers: { 200: { description: 'The conversation.', schema: conversation } },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params }) {
     return present(await find(services, params.id!, apiKey.policy))
   },
 })
@@ -121,8 +118,7 @@ const update = endpoint({
   example: { metadata: { topic: 'greetings' } },
   answers: { 200: { description: 'The updated conversation.', schema: conversation } },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, body, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params, body }) {
     const updated = await services.conversations.update(params.id!, apiKey.policy, body.metadata ?? {})
     if (!updated) throw conversationNotFound(params.id!, 'id')
     return present(updated)
@@ -145,8 +141,7 @@ const remove = endpoint({
     },
   },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params }) {
     const id = params.id!
     if (!(await services.conversations.delete(id, apiKey.policy))) throw conversationNotFound(id, 'id')
     return { id, object: 'conversation.deleted', deleted: true }
@@ -166,8 +161,7 @@ const createItems = endpoint({
   example: { items: example },
   answers: { 200: { description: 'The added items.', schema: itemPage } },
   errors: ['not_found', 'unsupported_capability', 'quota_exceeded'],
-  async handle({ services, apiKey, params, body, keep, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params, body, keep }) {
     const presentAll = (added: readonly ListedItem[]) => {
       const data = added.map(presentItem)
       return { object: 'list', data, has_more: false, first_id: data[0]!.id, last_id: data.at(-1)!.id }
@@ -190,8 +184,7 @@ const listItems = endpoint({
   answers: { 200: { description: 'A page of items.', schema: itemPage } },
   errors: ['not_found'],
   async handle(request) {
-    const { services, apiKey, params, query, ctx } = request
-    ctx.set(await admitFree(services, apiKey))
+    const { services, apiKey, params, query } = request
     const { id } = await find(services, params.id!, apiKey.policy)
     const read = async (page: Parameters<ResponseServices['conversations']['listItems']>[1]) => {
       const rows = await services.conversations.listItems(id, page)
@@ -211,8 +204,7 @@ const readItem = endpoint({
   answers: { 200: { description: 'The item.', schema: responseItem } },
   errors: ['not_found'],
   async handle(request) {
-    const { services, apiKey, params, ctx } = request
-    ctx.set(await admitFree(services, apiKey))
+    const { services, apiKey, params } = request
     const { id } = await find(services, params.id!, apiKey.policy)
     const place = await services.conversations.findItem(id, params.item!)
     const [item] = place ? await readItems(request, [place]) : []
@@ -229,8 +221,7 @@ const deleteItem = endpoint({
   summary: 'Delete an item of a conversation',
   answers: { 200: { description: 'The conversation.', schema: conversation } },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params }) {
     const found = await find(services, params.id!, apiKey.policy)
     if (!(await services.conversations.deleteItem(found.id, params.item!))) throw itemNotFound()
     return present(found)

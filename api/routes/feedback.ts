@@ -3,7 +3,6 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { maxAgeDays } from '../../shared/feedback/feedback.ts'
 import type { Feedback } from '../../shared/generated/prisma/client.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { endpoint } from '../endpoint.ts'
 import { feedback } from '../schemas/account.ts'
 import { findGeneration } from './account.ts'
@@ -33,12 +32,12 @@ export const createFeedback = endpoint({
   summary: 'Score a response',
   description: `Records how good a response was. \`auto\` prefers models whose responses were scored higher. A later score of the same response by the same key replaces the earlier one. Responses can be scored for ${maxAgeDays} days by the keys of their organisation and environment.`,
   access: { scope: 'chat' },
+  free: true,
   body: newFeedback,
   example: { generation_id: 'chatcmpl-0mib2v9zk4f8x2m1q7w5e3r9', score: 1, comment: 'Answered the question.' },
   answers: { 200: { description: 'The score as it is stored.', schema: feedback } },
   errors: ['not_found'],
-  async handle({ services, apiKey, body, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, body }) {
     const { policy } = apiKey
     const since = new Date(services.clock.now() - maxAgeDays * dayMs)
     const generation = await findGeneration(services, policy, { id: body.generation_id, since })

@@ -9,7 +9,6 @@ import { closeBody, limitBytes, peek } from '../../shared/io/bytes.ts'
 import { inlineDisposition } from '../../shared/io/disposition.ts'
 import { extensionOf, formatOf, sniffedBytes, sniffType } from '../../shared/io/media/media-type.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { parseFields } from '../body/form.ts'
 import type { FilePart } from '../body/multipart.ts'
 import { type Endpoint, endpoint, type Form } from '../endpoint.ts'
@@ -22,7 +21,7 @@ const maxMib = 200
 const linesType = 'application/jsonl'
 /** Of documents. */
 const also = ['*/*']
-const shared = { tag: 'Files', access: { scope: '*' } } as const
+const shared = { tag: 'Files', access: { scope: '*' }, free: true } as const
 
 const file = z
   .strictObject({
@@ -150,7 +149,6 @@ const form: Form = {
     },
   ],
   only: true,
-  free: true,
   example: { file: 'requests.jsonl', purpose: 'batch' },
   store: storeFile,
   toBody(fields, uploads) {
@@ -191,8 +189,7 @@ const listFiles = endpoint({
     purpose: z.string().max(64).optional().describe('Filter by purpose.'),
   }),
   answers: { 200: { description: 'A page of files.', schema: page(file, 'FileList') } },
-  async handle({ services, apiKey, query, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, query }) {
     const { purpose } = query
     const read = (page: Page) =>
       services.files.list(apiKey.policy, { ...page, ...(purpose !== undefined && { purpose }) })
@@ -208,8 +205,7 @@ const readFile = endpoint({
   summary: 'Retrieve a file',
   answers: { 200: { description: 'The file.', schema: file } },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params }) {
     return present(await find(services, apiKey, params.id!))
   },
 })
@@ -228,7 +224,6 @@ const readContent = endpoint({
   },
   errors: ['not_found'],
   async handle({ services, apiKey, params, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
     const { storageKey: key, bytes, filename, contentType } = await find(services, apiKey, params.id!)
     ctx.set('content-disposition', inlineDisposition(filename))
     await sendStoredFile(ctx, services.blobs, { key, bytes: Number(bytes), contentType })
@@ -249,8 +244,7 @@ const readUrl = endpoint({
     200: { description: 'The URL.', schema: z.strictObject({ url: z.string() }).meta({ id: 'FileUrl' }) },
   },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, query, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params, query }) {
     const { storageKey: key, contentType, filename } = await find(services, apiKey, params.id!)
     const expiresAtMs = services.clock.now() + query.expiry * 3_600_000
     return { url: await services.blobs.signedUrl({ key, contentType, filename }, expiresAtMs) }
@@ -273,8 +267,7 @@ const deleteFile = endpoint({
     },
   },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params }) {
     const id = params.id!
     if (!(await services.files.delete(id, apiKey.policy))) throw missing()
     return { id, object: 'file', deleted: true }

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { endpoints as routes } from '../../shared/catalog/schema.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { endpoint } from '../endpoint.ts'
 import { modelInPath } from '../google-dialect.ts'
 import { geminiModel, geminiModelList } from '../schemas/gemini.ts'
@@ -29,6 +28,7 @@ export const listGeminiModels = endpoint({
   summary: 'List models in Google’s format',
   description: 'Lists the models for chat and embeddings that the key can use, in pages.',
   access: { scope: null },
+  free: true,
   query: z.object({
     pageSize: z.coerce
       .number()
@@ -39,8 +39,7 @@ export const listGeminiModels = endpoint({
     pageToken: z.string().max(500).optional().describe('The `nextPageToken` of the page before.'),
   }),
   answers: { 200: { description: 'The models.', schema: geminiModelList } },
-  async handle({ services, apiKey, query: { pageSize, pageToken }, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, query: { pageSize, pageToken } }) {
     const rows = visibleModels(services, apiKey.policy, undefined).filter(row => methodsOf(row).length > 0)
     const start = pageToken === undefined || pageToken === '' ? 0 : positionOf(rows, pageToken) + 1
     const page = rows.slice(start, start + Math.min(pageSize || defaultModels, maxModels))
@@ -60,10 +59,10 @@ export const readGeminiModel = endpoint({
   summary: 'Retrieve a model in Google’s format',
   description: 'Retrieves one model for chat or embeddings by its id or one of its aliases.',
   access: { scope: null },
+  free: true,
   answers: { 200: { description: 'The model.', schema: geminiModel } },
   errors: ['model_not_found'],
-  async handle({ services, apiKey, params, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params }) {
     const slug = modelInPath(params)
     const id = services.catalog.find(slug)?.id ?? slug
     const row = visibleModels(services, apiKey.policy, undefined).find(one => one.id === id)

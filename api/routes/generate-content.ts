@@ -6,7 +6,6 @@ import { withCamelNames } from '../../shared/kinds/generate-content-names.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
 import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { generateContentFeatures } from '../../shared/routing/generate-content-features.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import type { Endpoint, RequestWithoutKoa } from '../endpoint.ts'
 import { googleAliases, modelInPath } from '../google-dialect.ts'
 import { geminiTokenCount, generatedContent, generatedEvent } from '../schemas/gemini.ts'
@@ -123,14 +122,14 @@ export const countContent: Endpoint = {
   body: countGeminiTokensRequest.meta({ id: 'CountContentTokensRequest' }),
   presets: 'generate_content_count',
   readBody: (body, params) => readGoogleBody(body, params),
+  free: true,
   answers: { 200: { description: 'The number of tokens.', schema: geminiTokenCount } },
   async handle({ services, apiKey, body: { model, ...body }, raw, client }) {
-    const rates = await admitFree(services, apiKey)
     const counted = { ...(body.generateContentRequest ?? body), model } as GenerateContentRequest
     if (!counted.contents) throw new GatewayError('missing_field', '`contents` is required.', { param: 'contents' })
     const features = generateContentFeatures(counted, raw.length)
     const totalTokens = await countContentTokens(services, { key: apiKey, body: counted, raw: null, features, client })
-    client.answer(rates, JSON.stringify({ totalTokens }))
+    client.answer({}, JSON.stringify({ totalTokens }))
   },
 }
 

@@ -9,7 +9,6 @@ import { answerHeaders } from '../../shared/engine/report.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import type { WebhookServices } from '../../shared/webhooks/webhook-services.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts'
 import { page } from '../schemas/core.ts'
 import { delayedJob } from '../schemas/delayed.ts'
@@ -74,10 +73,10 @@ const list = endpoint({
   summary: 'List delayed jobs',
   description: 'Lists jobs without their results. Test keys see jobs of test keys, live keys those of live keys.',
   query: z.strictObject(paging),
+  free: true,
   answers: { 200: { description: 'A page of jobs.', schema: page(delayedJob, 'AsyncJobList') } },
   errors: ['not_found'],
-  async handle({ services, apiKey, query, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, query }) {
     const present = (rows: DelayedJob[]) => Promise.all(rows.map(job => presentListed(services, job)))
     return readPage(query, page => services.delayedJobs.list(apiKey.policy, page), present)
   },
@@ -90,13 +89,13 @@ const read = endpoint({
   operationId: 'getJob',
   summary: 'Retrieve a delayed job',
   headers: [preferHeader],
+  free: true,
   answers: {
     200: { description: 'The job, with its result.', schema: delayedJob, headers: ['preference-applied'] },
   },
   errors: ['not_found'],
   async handle(request) {
     const { services, apiKey, params, ctx } = request
-    ctx.set(await admitFree(services, apiKey))
     const seconds = parseWait(ctx)
     const job = await find(services, apiKey, params.id!)
     return presentWhole(request, await waitUntilOver(services, job, seconds, ctx))
@@ -111,10 +110,10 @@ const cancel = endpoint({
   summary: 'Cancel a delayed job',
   description:
     'A job that is cancelled during its call is charged what the call has used; any other is not charged. Returns 409 once the job is over.',
+  free: true,
   answers: { 200: { description: 'The cancelled job.', schema: delayedJob } },
   errors: ['not_found', 'not_cancellable'],
-  async handle({ services, apiKey, params, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params }) {
     const { id } = await find(services, apiKey, params.id!)
     return presentDelayed(services, await cancelDelayed(services, id))
   },

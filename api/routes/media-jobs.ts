@@ -11,7 +11,6 @@ import { queuedTargets, submitJob } from '../../shared/jobs/submit.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
 import { membersWithoutEffect, type OfOpenRouter } from '../../shared/kinds/media.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { mergeObjectField, parseFields, uploadUrls } from '../body/form.ts'
 import { type Context, type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
 import { page } from '../schemas/core.ts'
@@ -91,11 +90,11 @@ function retrieveRoute(kind: QueuedKind, answer: z.ZodType): Endpoint {
     tag,
     summary: `Retrieve ${noun}`,
     access: { scope: '*' },
+    free: true,
     headers: [preferHeader],
     answers: { 200: { description: 'The job.', schema: answer, headers: ['preference-applied'] } },
     errors: ['not_found'],
     async handle({ services, apiKey, params, ctx }) {
-      ctx.set(await admitFree(services, apiKey))
       const seconds = parseWait(ctx)
       const job = await findMediaJob(services, apiKey, kind, params.id!)
       // The poll interval of OpenAI's SDKs.
@@ -116,11 +115,11 @@ function cancelRoute(kind: QueuedKind, answer: z.ZodType): Endpoint {
     summary: `Cancel ${noun}`,
     description: 'Fully refunded if the provider has not started. Returns 409 once the job is over.',
     access: { scope: '*' },
+    free: true,
     answers: { 200: { description: 'The cancelled job.', schema: answer } },
     errors: ['not_found', 'not_cancellable'],
-    async handle(request) {
-      const { services } = request
-      const job = await admitForJob(kind, request)
+    async handle({ services, apiKey, params }) {
+      const job = await findMediaJob(services, apiKey, kind, params.id!)
       return presentJob(services, await cancelJob(services, job.id))
     },
   })
@@ -139,11 +138,11 @@ function listRoute(kind: QueuedKind, answer: z.ZodType): Endpoint {
     summary: `List ${pluralOf(noun.replace(/^an? /, ''))}`,
     description: 'Test keys see jobs of test keys, live keys those of live keys.',
     access: { scope: '*' },
+    free: true,
     query: z.strictObject(paging),
     answers: { 200: { description: 'A page of jobs.', schema: page(answer, `${name}List`) } },
     errors: ['not_found'],
-    async handle({ services, apiKey, query, ctx }) {
-      ctx.set(await admitFree(services, apiKey))
+    async handle({ services, apiKey, query }) {
       const present = (rows: Job[]) => Promise.all(rows.map(job => presentJob(services, job)))
       return readPage(query, asked => services.jobs.list(apiKey.policy, kind, asked), present)
     },
@@ -168,11 +167,11 @@ function deleteRoute(kind: QueuedKind): Endpoint {
     description:
       'Deletes its prompt, metadata and results; its cost remains in the log. Returns 409 while the job is not over: cancel it first.',
     access: { scope: '*' },
+    free: true,
     answers: { 200: { description: 'The deletion status.', schema: deletedJob } },
     errors: ['not_found', 'not_deletable'],
-    async handle(request) {
-      const { services } = request
-      const job = await admitForJob(kind, request)
+    async handle({ services, apiKey, params }) {
+      const job = await findMediaJob(services, apiKey, kind, params.id!)
       await deleteMediaJob(services, job)
       const { object } = queuedKinds[job.kind as QueuedKind]
       return { id: job.id, object: object.replace(/job$/, 'deleted'), deleted: true }
@@ -242,15 +241,6 @@ async function findMediaJob(services: JobServices, apiKey: ResolvedKey, kind: Qu
   throw new GatewayError('not_found', 'No such job.', { param: 'id' })
 }
 
-/** Admits a request that costs nothing, and returns the job that its path names. Throws 404. */
-async function admitForJob(
-  kind: QueuedKind,
-  { services, apiKey, params, ctx }: Validated<unknown, unknown>,
-): Promise<Job> {
-  ctx.set(await admitFree(services, apiKey))
-  return findMediaJob(services, apiKey, kind, params.id!)
-}
-
 const videoContent = endpoint({
   method: 'get',
   path: '/v1/videos/{id}/content',
@@ -259,6 +249,7 @@ const videoContent = endpoint({
   summary: 'Retrieve video content',
   description: 'Returns the bytes of the job’s `url`, for clients that authenticate with their key.',
   access: { scope: '*' },
+  free: true,
   query: z.strictObject({
     variant: z
       .enum(['video', 'thumbnail', 'spritesheet'])
@@ -268,9 +259,8 @@ const videoContent = endpoint({
   headers: [rangeHeader],
   answers: storedFileAnswers,
   errors: ['not_found', 'unsupported_capability'],
-  async handle(request) {
-    const { services, query, ctx } = request
-    const job = await admitForJob('video', request)
+  async handle({ services, apiKey, params, query, ctx }) {
+    const job = await findMediaJob(services, apiKey, 'video', params.id!)
     const files = storedResults(services, job)
     const file = query.variant === 'video' ? files[0] : files.find(({ role }) => role === query.variant)
     if (!file && files.length > 0) throw noVariantError(query.variant, files)

@@ -7,7 +7,6 @@ import { countTokensRequest } from '../../shared/kinds/messages.ts'
 import type { Forwarded } from '../../shared/providers/contract.ts'
 import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { messagesFeatures } from '../../shared/routing/messages-features.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { endpointWithoutKoa, type Header } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { message, messageEvent, tokenCount } from '../schemas/messages.ts'
@@ -89,6 +88,7 @@ export const countTokens = endpointWithoutKoa({
   description:
     'Counts the tokens that the request would have as a prompt. Free of charge; counts as a request against the key’s limits. Providers of this format count them exactly; for all others the result is an estimate that is rather too high.',
   access: { scope: 'chat' },
+  free: true,
   headers: anthropicHeaders,
   body: countTokensRequest.meta({ id: 'CountMessageTokensRequest' }),
   presets: 'messages_count',
@@ -97,12 +97,11 @@ export const countTokens = endpointWithoutKoa({
   answers: { 200: { description: 'The number of tokens.', schema: tokenCount, headers: ['request-id'] } },
   errors: [...errors],
   async handle({ services, apiKey, body, raw, client, headers, search }) {
-    const rates = await admitFree(services, apiKey)
     const whole = { ...body, max_tokens: body.max_tokens ?? 1 }
     const features = messagesFeatures(whole, raw.length)
     const forwarded = forwardedOf(services.config, headers, search)
     const tokens = await countMessageTokens(services, { key: apiKey, body: whole, raw, features, forwarded, client })
-    client.answer(rates, JSON.stringify({ input_tokens: tokens }))
+    client.answer({}, JSON.stringify({ input_tokens: tokens }))
   },
 })
 

@@ -4,7 +4,6 @@ import { type SyncKind, syncKinds } from '../../shared/kinds/index.ts'
 import { mediaTargets, servesMedia } from '../../shared/media/run.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Target } from '../../shared/providers/contract.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { modelSlugs } from '../schemas/jobs.ts'
 
@@ -31,9 +30,9 @@ export function modelList({ path, operationId, summary, tag, serves, targets, fi
     summary,
     description: 'Lists the models of this kind that the key can currently use.',
     access: { scope: null },
+    free: true,
     answers: { 200: { description: 'The models.', schema: modelSlugs } },
-    async handle({ services, apiKey, ctx }) {
-      ctx.set(await admitFree(services, apiKey))
+    async handle({ services, apiKey }) {
       const { catalog } = services
       const allowed = allowedModels(catalog, apiKey.policy)
       const data = [...catalog.models.values()]

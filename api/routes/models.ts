@@ -11,7 +11,6 @@ import { allowedModels, type Policy } from '../../shared/keys/policy.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import { listMarginPpm } from '../../shared/routing/pricing.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { type Context, endpoint, type Header } from '../endpoint.ts'
 import { anthropicModel, anthropicModelList } from '../schemas/anthropic.ts'
 import { modelList, modelRow } from '../schemas/models.ts'
@@ -42,6 +41,7 @@ export const listModels = endpoint({
   description:
     'Lists every model the key can use, of every kind. Live keys see models that a configured provider can serve; test keys see all models.',
   access: { scope: null },
+  free: true,
   // Clients add parameters of their own, which are ignored.
   query: z.object({
     type: z.enum(types).optional().describe('Filter by model type.'),
@@ -65,7 +65,6 @@ export const listModels = endpoint({
     },
   },
   async handle({ services, apiKey, query, headers, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
     const rows = visibleModels(services, apiKey.policy, query.type)
     if (isAnthropic(headers)) return replyWithEtag(ctx, anthropicPage(chatRows(rows), query))
     replyWithEtag(ctx, query.client_version === undefined ? { object: 'list', data: rows } : codexList(rows))
@@ -121,11 +120,11 @@ export const readModel = endpoint({
   summary: 'Retrieve a model',
   description: 'Retrieves one model by its id or one of its `aliases`.',
   access: { scope: null },
+  free: true,
   headers: [anthropicVersion],
   answers: { 200: { description: 'The model.', schema: z.union([modelRow, anthropicModel]) } },
   errors: ['model_not_found'],
-  async handle({ services, apiKey, params, headers, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params, headers }) {
     const slug = params.model!
     const id = services.catalog.find(slug)?.id ?? slug
     const rows = visibleModels(services, apiKey.policy, undefined)

@@ -8,7 +8,6 @@ import type { Platform } from '../../shared/platform.ts'
 import { checkUnpriced } from '../../shared/providers/toolkit/tool-guard.ts'
 import { sessionTargets } from '../../shared/realtime/opening.ts'
 import { intentOf, type SessionRequest, settingsOf } from '../../shared/realtime/settings.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 
 const tag = 'Realtime'
@@ -88,6 +87,7 @@ const createSecret = endpoint({
   secret: true,
   body: clientSecretRequest,
   example: { session: { type: 'realtime', model: 'gpt-realtime-2' } },
+  free: true,
   answers: {
     200: {
       description: 'The secret, which is returned only once, and the session settings it carries.',
@@ -106,8 +106,7 @@ const createSecret = endpoint({
     },
   },
   errors: ['unsupported_capability', 'model_not_allowed', 'model_not_found', 'no_provider_available'],
-  async handle({ services, apiKey, body, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, body }) {
     const { session, expires_after: life } = body
     const { type, model = null } = session
     const settings = settingsOf(session)

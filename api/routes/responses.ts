@@ -6,7 +6,6 @@ import { refusePrompt } from '../../shared/kinds/stored-responses.ts'
 import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../shared/responses/turn.ts'
 import { responsesFeatures } from '../../shared/routing/responses-features.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { endpointWithoutKoa, type RequestWithoutKoa } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { inputTokens, responseEvent, responseObject } from '../schemas/responses.ts'
@@ -100,16 +99,16 @@ export const countInputTokens = endpointWithoutKoa({
   body: countInputRequest.meta({ id: 'CountResponseInputTokensRequest' }),
   presets: 'responses_count',
   example,
+  free: true,
   answers: { 200: { description: 'The number of tokens.', schema: inputTokens } },
   errors: [...responseErrors],
   async handle(request) {
     const { services, apiKey, body, raw, client } = request
-    const rates = await admitFree(services, apiKey)
     await withMemory(request, async held => {
       const turn = await expandTurn(services, apiKey, { body: { ...body, input: body.input ?? [] }, raw }, held)
       const features = responsesFeatures(turn.body, turn.raw.length)
       const tokens = await countResponseTokens(services, { key: apiKey, body: turn.body, features })
-      client.answer(rates, JSON.stringify({ object: 'response.input_tokens', input_tokens: tokens }))
+      client.answer({}, JSON.stringify({ object: 'response.input_tokens', input_tokens: tokens }))
     })
   },
 })

@@ -7,7 +7,6 @@ import type { FileOwner } from '../../shared/files/files.ts'
 import { presentInput, presentResponse } from '../../shared/responses/present.ts'
 import type { ResponseServices } from '../../shared/responses/response-services.ts'
 import type { ResponseRow } from '../../shared/responses/stored-responses.ts'
-import { admitFree } from '../auth/api-keys.ts'
 import { type Endpoint, endpoint, type RequestWithoutKoa } from '../endpoint.ts'
 import { page } from '../schemas/core.ts'
 import { responseEvent, responseItem, responseObject } from '../schemas/responses.ts'
@@ -16,7 +15,7 @@ import { paging, readPage } from './paging.ts'
 
 const maxEventNumber = 1_000_000_000
 
-const shared = { tag: 'Responses', access: { scope: 'chat' } } as const
+const shared = { tag: 'Responses', access: { scope: 'chat' }, free: true } as const
 
 /** Clients ask for more by `include`, and some add parameters to every request: both are ignored. */
 const include = { include: z.unknown().optional().describe('Ignored: everything that is stored is returned.') }
@@ -65,15 +64,13 @@ const readResponse = endpoint({
   },
   errors: ['not_found', 'invalid_request'],
   async handle(request) {
-    const { services, apiKey, params, query, ctx } = request
-    const rates = await admitFree(services, apiKey)
+    const { services, apiKey, params, query } = request
     if (query.stream === 'true') {
       const row = await find(services, params.id!, apiKey.policy)
       assertStreamed(row)
-      return streamEvents(request, row, { after: query.starting_after ?? -1, headers: rates })
+      return streamEvents(request, row, { after: query.starting_after ?? -1, headers: {} })
     }
     const row = await findToRead(request, params.id!)
-    ctx.set(rates)
     return row.background ? presentBackground(services, row) : presentResponse(services, row)
   },
 })
@@ -111,8 +108,7 @@ const listInputItems = endpoint({
   answers: { 200: { description: 'A page of items.', schema: page(responseItem, 'ResponseItemList') } },
   errors: ['not_found'],
   async handle(request) {
-    const { services, apiKey, params, query, ctx } = request
-    ctx.set(await admitFree(services, apiKey))
+    const { services, params, query } = request
     const items = await presentInput(services, await findToRead(request, params.id!))
     const ordered = query.order === 'asc' ? items : items.toReversed()
     return readPage(
@@ -145,8 +141,7 @@ const deleteResponse = endpoint({
     },
   },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  async handle({ services, apiKey, params }) {
     const id = params.id!
     const row = await find(services, id, apiKey.policy)
     if (row.background) await cancelUnfinished(services, row)
@@ -167,8 +162,7 @@ const cancelResponse = endpoint({
   answers: { 200: { description: 'The cancelled response.', schema: responseObject } },
   errors: ['not_found', 'invalid_request'],
   async handle(request) {
-    const { services, apiKey, params, ctx } = request
-    ctx.set(await admitFree(services, apiKey))
+    const { services, params } = request
     const row = await findToRead(request, params.id!)
     if (!row.background)
       throw new GatewayError('invalid_request', 'Cannot cancel a synchronous response.', { param: 'id' })

@@ -22,9 +22,9 @@ export const createUpload = endpoint({
   summary: 'Create an upload',
   description: `Uploads an image of at most 10 MiB, an audio file of at most 20 MiB or a video of at most 50 MiB; the type is detected from its bytes. The URL expires after ${urlLifeMinutes} minutes. Not durable storage.`,
   access: { scope: '*' },
+  free: true,
   form: {
     files: [{ name: 'file', required: true, description: 'The file.' }],
-    free: true,
     instead: 'Uploads in parts, as OpenAI has them, are not offered: send the whole file to POST /v1/files.',
     example: { file: 'portrait.png' },
   },
