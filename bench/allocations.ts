@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { drive } from './drive.ts'
 import { readOptions } from './lib/options.ts'
 import { pinSelf, root } from './lib/processes.ts'
-import { add, type CallFrame, labelOf, ownerOf, printLargest } from './lib/profile-names.ts'
+import { add, type CallFrame, isOfFile, labelOf, ownerOf, printLargest } from './lib/profile-names.ts'
 import { chatBody } from './lib/request.ts'
 import { Rig } from './rig.ts'
 
@@ -52,7 +52,7 @@ function print(profile: AllocationNode, requests: number): void {
     if (node.selfSize > 0) {
       bytes += node.selfSize
       add(owners, ownerOf(stack), node.selfSize)
-      add(functions, labelOf(stack.find(({ url }) => url.startsWith('file:')) ?? node.callFrame), node.selfSize)
+      add(functions, labelOf(stack.find(isOfFile) ?? node.callFrame), node.selfSize)
     }
     for (const child of node.children) visit(child, stack)
   }

@@ -6,6 +6,11 @@ export type CallFrame = { functionName: string; url: string; lineNumber: number 
 
 const root = join(import.meta.dirname, '../..')
 
+/** Whether a function is of a file, not of Node or V8: modules of CommonJS have paths, others addresses. */
+export function isOfFile({ url }: CallFrame): boolean {
+  return url.startsWith('file:') || url.startsWith('/')
+}
+
 /** A file of ours relative to the project, anything else without the way to its package. */
 function nameOf(url: string): string {
   const [, inPackage] = /.*node_modules\/(.*)/.exec(url) ?? []
@@ -20,7 +25,7 @@ export function labelOf({ functionName, url, lineNumber }: CallFrame): string {
 
 /** The npm package or own file that a stack (innermost frame first) works for. */
 export function ownerOf(stack: CallFrame[]): string {
-  const frame = stack.find(({ url }) => url.startsWith('file:'))
+  const frame = stack.find(isOfFile)
   if (!frame) return stack[0]!.functionName.startsWith('(') ? stack[0]!.functionName : 'Node by itself'
   if (!frame.url.includes('node_modules')) return nameOf(frame.url)
   const parts = nameOf(frame.url).split('/')
