@@ -93,16 +93,17 @@ function openRedis(address: RedisAddress, behaviour: Behaviour): Redis {
 /**
  * Empties each command once it is answered, or its arguments would stay until the next collection of the whole heap, all usage
  * events among them: the client assigns a function to each command as its `reject`, V8 allocates a function that is assigned to
- * a property in the old generation, and what an object there refers to survives the collections of the young one.
+ * a property in the old generation, and what an object there refers to survives the collections of the young one. Commands of a
+ * pipeline, which come with its stream, keep theirs: in a cluster they may be sent again.
  */
 function releaseArguments(redis: Redis): void {
   const send = redis.sendCommand.bind(redis) as SingleRedis['sendCommand']
-  const sendReleasing: typeof send = (command, ...rest) => {
+  const sendReleasing: typeof send = (command, ...others) => {
     const release = () => {
       command.args = []
     }
-    command.promise.then(release, release)
-    return send(command, ...rest)
+    if (others.length === 0) command.promise.then(release, release)
+    return send(command, ...others)
   }
   redis.sendCommand = sendReleasing
 }
