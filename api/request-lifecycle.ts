@@ -28,14 +28,14 @@ import { copyContent, logContent } from './content-logging.ts'
 import type { Access, Context, Endpoint, Validated } from './endpoint.ts'
 import { errorResponse } from './error-response.ts'
 import { googleModelsUrl, isGooglePath } from './google-dialect.ts'
-import { baseHeaders, isMessagesPath } from './http-response.ts'
+import { baseHeaders, type HttpResponse, isMessagesPath } from './http-response.ts'
 import { requestIdOf, withSingleSlashes } from './http-server.ts'
 import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './idempotency/run-once.ts'
 import type { StoredAnswer } from './idempotency/stored-answer.ts'
 import { logRefusedRequest } from './log-refusal.ts'
 import { recordRequest } from './request-metrics.ts'
 import { beginTrace, endTrace } from './request-trace.ts'
-import { State } from './state.ts'
+import { type Keep, State } from './state.ts'
 
 // The lifecycle of every request: opened, served or failed, closed. Requests enter through Koa (app.ts) if they need a
 // query, parameters, cookies or files, otherwise past it (`directDispatch`).
@@ -310,10 +310,12 @@ async function handleOnce(endpoint: Endpoint, state: State, key: string): Promis
   }
   const { answer, replayed } = await runOnce(services, request, (lease, defer) => {
     client.defer = defer
-    state.keep = (tx, body, headers) => {
+    // Named first, as below: see "Functions that are assigned to properties" in docs/decisions/young-generation.md.
+    const keep: Keep = (tx, body, headers) => {
       const answer = jsonAnswer(state, statusOf(endpoint), body)
       return lease.storeInTransaction(tx, { ...answer, headers: { ...answer.headers, ...headers } })
     }
+    state.keep = keep
     return recordAnswer(endpoint, state)
   })
   if (!answer) return
@@ -336,9 +338,10 @@ function assertReplayable({ services, apiKey }: State, model: string | undefined
 async function recordAnswer(endpoint: Endpoint, state: State): Promise<StoredAnswer | null> {
   const { client, ctx } = state
   let answer: StoredAnswer | null = null
-  client.onAnswer = (status, headers, body) => {
+  const record: HttpResponse['onAnswer'] = (status, headers, body) => {
     answer = { status, headers, body }
   }
+  client.onAnswer = record
   const result = await handle(endpoint, state)
   if (answer || endpoint.bypassesKoa) return answer
   return jsonAnswer(state, result === undefined ? ctx!.status : statusOf(endpoint), result ?? ctx!.body)
