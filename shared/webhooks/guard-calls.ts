@@ -37,13 +37,19 @@ export class GuardFailed extends Error {
   override name = 'GuardFailed'
 }
 
+/** A guard that was not asked because of its caller's texts: another request may be answered. */
+export class QuestionTooLarge extends GuardFailed {
+  override name = 'QuestionTooLarge'
+}
+
 const connectTimeoutMs = 5_000
 /** The texts of one question, and an answer to it. */
 const maxQuestionBytes = 4 * 1024 * 1024
 const maxAnswerBytes = 4 * 1024 * 1024
 const maxReason = 300
-/** Calls of an organisation that a process has under way. */
+/** Calls of an organisation that a process has under way, and those of one key: no key takes the guard from the others. */
 const maxCalls = 256
+const maxCallsOfKey = 128
 /** After so many failures in a row a guard is not called for a while. */
 const maxFailures = 5
 const pauseMs = 5_000
@@ -71,7 +77,9 @@ type Secrets = { secrets: string[]; readMs: MonotonicMs }
 export class GuardCalls {
   readonly #deps: Deps
   readonly #pools: PinnedPools
-  /** By organisation and URL. */
+  /** Calls under way, by organisation. */
+  readonly #calls = new Map<string, number>()
+  /** By key and URL: whose texts or time limit make a guard fail does not pause it for other keys. */
   readonly #states = new LRUCache<string, State>(upToEntries(maxOrganisations))
   readonly #secrets = new LRUCache<string, Secrets>(upToEntries(maxOrganisations))
 
@@ -82,27 +90,39 @@ export class GuardCalls {
 
   /** Asks a guard. Rejects with a GuardFailed without a valid answer in time, or when `signal` aborts. */
   async ask(webhook: GuardWebhook, question: GuardQuestion, signal?: AbortSignal): Promise<GuardVerdict> {
-    const state = this.#stateOf(`${question.organisationId} ${webhook.url}`)
+    const { organisationId, keyId } = question
+    const state = this.#stateOf(`${keyId} ${webhook.url}`)
     if (this.#isPaused(state)) throw new GuardFailed('it failed repeatedly and is not called for a few seconds')
-    if (state.calls >= maxCalls) throw new GuardFailed(`it has ${maxCalls} calls under way`)
+    const calls = this.#calls.get(organisationId) ?? 0
+    if (calls >= maxCalls || state.calls >= maxCallsOfKey)
+      throw new GuardFailed(`it has ${Math.max(calls, state.calls)} calls under way`)
+    this.#calls.set(organisationId, calls + 1)
     state.calls++
     try {
       const verdict = await this.#call(webhook, question, signal)
       state.failures = 0
       return verdict
     } catch (error) {
-      if (!signal?.aborted && ++state.failures >= maxFailures) state.pausedAtMs = this.#deps.monotonic.now()
+      const isGuardsFault = !signal?.aborted && !(error instanceof QuestionTooLarge)
+      if (isGuardsFault && ++state.failures >= maxFailures) state.pausedAtMs = this.#deps.monotonic.now()
       throw error instanceof GuardFailed ? error : new GuardFailed((error as Error).message, { cause: error })
     } finally {
       state.calls--
+      this.#endCall(organisationId)
     }
+  }
+
+  #endCall(organisationId: string): void {
+    const left = this.#calls.get(organisationId)! - 1
+    if (left > 0) this.#calls.set(organisationId, left)
+    else this.#calls.delete(organisationId)
   }
 
   async #call(webhook: GuardWebhook, question: GuardQuestion, signal?: AbortSignal): Promise<GuardVerdict> {
     const beganMs = this.#deps.monotonic.now()
     const body = bodyOf(question)
     if (Buffer.byteLength(body) > maxQuestionBytes)
-      throw new GuardFailed(`the texts have more than ${maxQuestionBytes} bytes`)
+      throw new QuestionTooLarge(`the texts have more than ${maxQuestionBytes} bytes`)
     const [secrets, checked] = await withDeadline(
       Promise.all([this.#secretsOf(question.organisationId), assertPublicUrl(webhook.url, this.#deps.urlPolicy)]),
       webhook.timeout_ms,
