@@ -1,13 +1,15 @@
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
+import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { upToEntries } from '../base/lru-limit.ts'
 import { type Clock, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
+import type { Budgets } from '../io/byte-budget.ts'
 import type { Database } from '../io/db.ts'
 import { collect, timeoutsWithin } from '../io/http.ts'
 import { PinnedPools } from '../io/pinned-pools.ts'
 import { withDeadline } from '../io/retry.ts'
-import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
+import { assertPublicUrl, type UrlPolicy, UrlRefused } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
 import type { GuardWebhook, Side } from '../keys/guardrails.ts'
 import { getWebhookSecrets, newestFirst, signatureHeaders } from './secrets.ts'
@@ -66,7 +68,17 @@ const answer = z.discriminatedUnion('action', [
   }),
 ])
 
-type Deps = { db: Database; sealer: Sealer; clock: Clock; monotonic: MonotonicClock; urlPolicy: UrlPolicy }
+/** An answer takes this many times its bytes: as it is received, as text, and as the texts in it. */
+const copies = 4
+
+type Deps = {
+  db: Database
+  sealer: Sealer
+  clock: Clock
+  monotonic: MonotonicClock
+  urlPolicy: UrlPolicy
+  budgets: Budgets
+}
 type State = { calls: number; failures: number; pausedAtMs: MonotonicMs | null }
 type Secrets = { secrets: string[]; readMs: MonotonicMs }
 
@@ -88,7 +100,10 @@ export class GuardCalls {
     this.#pools = new PinnedPools(connectTimeoutMs, deps.urlPolicy.proxies)
   }
 
-  /** Asks a guard. Rejects with a GuardFailed without a valid answer in time, or when `signal` aborts. */
+  /**
+   * Asks a guard. Rejects with a GuardFailed without a valid answer in time, or when `signal` aborts; with a GatewayError, 429 or
+   * 503, if the answers of guards take too much memory.
+   */
   async ask(webhook: GuardWebhook, question: GuardQuestion, signal?: AbortSignal): Promise<GuardVerdict> {
     const { organisationId, keyId } = question
     const state = this.#stateOf(`${keyId} ${webhook.url}`)
@@ -103,6 +118,8 @@ export class GuardCalls {
       state.failures = 0
       return verdict
     } catch (error) {
+      // The memory of this process is used up.
+      if (error instanceof GatewayError && !(error instanceof UrlRefused)) throw error
       const isGuardsFault = !signal?.aborted && !(error instanceof QuestionTooLarge)
       if (isGuardsFault && ++state.failures >= maxFailures) state.pausedAtMs = this.#deps.monotonic.now()
       throw error instanceof GuardFailed ? error : new GuardFailed((error as Error).message, { cause: error })
@@ -132,15 +149,23 @@ export class GuardCalls {
     const signed = signatureHeaders(secrets, newId('evt'), this.#deps.clock.now(), body)
     const headers = { 'content-type': 'application/json', 'user-agent': 'headgate', ...signed }
     const request = { method: 'POST', path: pathname + search, headers, body } as const
-    const { status, body: bytes } = await collect(
-      this.#pools.get(checked),
-      request,
-      timeoutsWithin(leftMs),
-      maxAnswerBytes,
-      signal,
-    )
-    if (status !== 200) throw new GuardFailed(`it answered with status ${status}`)
-    return verdictOf(bytes, question)
+    // A short request can be answered with megabytes.
+    const held = this.#deps.budgets.guardAnswers.open(question.organisationId)
+    try {
+      const hold = (bytes: number) => held.grow(bytes * copies)
+      const options = { signal, hold }
+      const { status, body: bytes } = await collect(
+        this.#pools.get(checked),
+        request,
+        timeoutsWithin(leftMs),
+        maxAnswerBytes,
+        options,
+      )
+      if (status !== 200) throw new GuardFailed(`it answered with status ${status}`)
+      return verdictOf(bytes, question)
+    } finally {
+      held.release()
+    }
   }
 
   async #secretsOf(organisationId: string): Promise<string[]> {

@@ -409,6 +409,32 @@ test.serial(
   },
 )
 
+test.serial(
+  '429 when the answers of guards take too much memory of the process, and none is held afterwards',
+  async t => {
+    const { live } = await accountOf(asking({ on: 'input', timeout_ms: 10_000, on_failure: 'fail_open' }))
+    const memory = world.gateway.services.budgets.guardAnswers
+    const waiting: (() => void)[] = []
+    guard.always = (_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.write(' '.repeat(4_000_000))
+      waiting.push(() => response.end('{"action":"allow"}'))
+    }
+    const asked = Array.from({ length: 12 }, () => chat(live, saying(gpt)))
+    const refused = Promise.race(asked)
+    t.is((await refused).status, 429, (await refused).text)
+    t.true(memory.bytes <= 32 * 1024 * 1024, `${memory.bytes}`)
+    guard.always = allow
+    const another = await world.gateway.account({ guardrails: asking({ on: 'input' }) as Any })
+    t.is((await chat(another.live, saying(gpt))).status, 200, 'another organisation is asked for')
+    for (const end of waiting) end()
+    const statuses = (await Promise.all(asked)).map(({ status }) => status)
+    t.true(statuses.includes(200))
+    t.true(statuses.every(status => status === 200 || status === 429))
+    t.is(memory.bytes, 0)
+  },
+)
+
 test.serial('400 for a guard at a private address', async t => {
   const closed = await startWorld({ ENCRYPTION_KEY: 'a-secret-of-enough-characters-0123456789' })
   t.teardown(() => closed.close())
