@@ -91,6 +91,7 @@ async function findRequest({ db }: Pick<Needs, 'db'>, id: string): Promise<(Owne
   const [row] = await runSearch(
     db,
     { ...searchBound, param: 'id' },
+    null,
     tx => tx.$queryRaw<(Owned & { id: string })[]>`
       SELECT g.id, g.organisation_id AS "organisationId" FROM organisations o CROSS JOIN LATERAL (
         SELECT id, organisation_id FROM generations

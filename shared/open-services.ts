@@ -52,7 +52,7 @@ export type Services = BatchServices &
 export async function openServices(config: Config, log: Logger, options: PlatformOptions = {}): Promise<Services> {
   const platform = await openPlatform(config, log, options)
   const { wallets, blobs, clock, clockSkew, db, metrics, monotonic } = platform
-  const { queues, queueRedis, rawPool, redis, sealer, urlPolicy } = platform
+  const { budgets, queues, queueRedis, rawPool, redis, sealer, urlPolicy } = platform
   const unknownNames = new UnknownNames({ redis, clock, log }).start()
   const statedCosts = new StatedCosts({ redis, clock, log, metrics: metrics ?? undefined }).start()
   const learnedQualities = new LearnedQualities({ db, clock, monotonic, log, isOn: config.routingLearning })
@@ -61,7 +61,7 @@ export async function openServices(config: Config, log: Logger, options: Platfor
   const contents = new Contents({ db, files, blobs, sealer })
   const contentLog = new ContentLog({ contents, db, clock, log })
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
-  const guardCalls = new GuardCalls({ db, sealer, clock, monotonic, urlPolicy })
+  const guardCalls = new GuardCalls({ db, sealer, clock, monotonic, urlPolicy, budgets })
 
   const close = async () => {
     learnedQualities.close()

@@ -12,6 +12,7 @@ import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { type Actor, operatorActor } from '../../shared/io/audit.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'
 import type { Platform } from '../../shared/platform.ts'
+import { accountLinks } from './account-links.ts'
 import {
   type Auth,
   addressHeader,
@@ -21,7 +22,6 @@ import {
   oidcProvider,
   type Person,
 } from './accounts.ts'
-import { addressChanges } from './address-changes.ts'
 import type { AuthRequest } from './auth-request.ts'
 import { refundAttempt } from './budgets.ts'
 import { liftFirstKeyLimits } from './confirm-address.ts'
@@ -166,7 +166,7 @@ function betterAuthOver(
       twoFactor({ allowPasswordless: true, accountLockout: { enabled: false } }),
       passkey(passkeyOptions(publicUrl)),
       emailLimits(services),
-      addressChanges(db),
+      accountLinks(db, currentRequest, mail),
       guessLimits(services, currentRequest),
       secondFactor(services, currentRequest, mail),
       ...(oidc ? [singleSignOn(oidc)] : []),

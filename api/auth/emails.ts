@@ -42,6 +42,13 @@ export function emails(mailer: Mailer, publicUrl: string) {
         text: `Hello,\n\nWe received a request to change the email address of your account to ${newEmail}. If you requested this, approve it; we then send a confirmation to the new address.\n\nIf you did not request this, ignore this email and change your password.`,
         link: { label: 'Approve the change', url: page('verify-email', token) },
       }),
+    passwordChanged: ({ email }: Pick<Person, 'email'>) =>
+      mailer.post({
+        to: email,
+        subject: 'The password of your account changed',
+        text: `Hello,\n\nThe password of your account was changed. Earlier links to replace it no longer work.\n\nIf this was not you, replace the password now by a link that is sent to this address.`,
+        link: { label: 'Replace the password', url: page('forgot-password') },
+      }),
     secondFactorChanged: ({ email }: Pick<Person, 'email'>, what: string) =>
       mailer.post({
         to: email,

@@ -2,8 +2,8 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import type { User } from '../../shared/generated/prisma/client.ts'
 import { type Actor, audit, operatorActor } from '../../shared/io/audit.ts'
 import type { Platform } from '../../shared/platform.ts'
+import { recordChange } from './account-changes.ts'
 import { emails } from './emails.ts'
-import { recordChange, removedByOperator } from './second-factor-changes.ts'
 
 /**
  * Grants or revokes the operator role, in force with the person's next request, and records it in the operators' audit log.
@@ -48,6 +48,8 @@ export async function resetSecondFactor(services: Platform, email: string): Prom
     db.passkey.deleteMany({ where: { userId } }),
     db.session.deleteMany({ where: { userId } }),
   ])
-  await recordChange(db, emails(mailer, config.publicUrl), user, removedByOperator, operatorActor)
+  await recordChange(db, user, { action: 'member.two_factor_reset' }, operatorActor)
+  const description = 'An operator of the service removed your authenticator app and your passkeys'
+  await emails(mailer, config.publicUrl).secondFactorChanged(user, description)
   return changed
 }

@@ -1,15 +1,19 @@
 import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
 import type { Platform } from '../../shared/platform.ts'
+import { recordChange } from './account-changes.ts'
 import type { AuthRequest } from './auth-request.ts'
 import type { HookContext } from './devices.ts'
+import type { emails } from './emails.ts'
 import { userActor } from './hooks.ts'
 import { assertProof, secondFactorChanges } from './proof.ts'
-import { type Change, type Mail, recordChange } from './second-factor-changes.ts'
 import { hasSecondFactor, secondFactorRequiredMessage } from './second-factor-rule.ts'
 
 export const maxPasskeys = 20
 
+type Mail = Pick<ReturnType<typeof emails>, 'secondFactorChanged'>
+/** Changes of a second factor: the action for the audit log, and the text for the email. */
+type Change = { action: string; description: string }
 type Person = { id: string; email: string; emailVerified: boolean; name: string; twoFactorEnabled?: boolean | null }
 const turnedOn = {
   action: 'member.two_factor_on',
@@ -68,7 +72,9 @@ export function secondFactor(services: Platform, currentRequest: () => AuthReque
             const session = change && (await getSessionFromCtx(ctx))
             if (!session) return
             const person = session.user as Person
-            await recordChange(services.db, mail, person, change, userActor(person, currentRequest().headers))
+            const { action, description } = change
+            await recordChange(services.db, person, { action }, userActor(person, currentRequest().headers))
+            await mail.secondFactorChanged(person, description)
           }),
         },
         {

@@ -1,21 +1,27 @@
 import { Readable } from 'node:stream'
 import { csvLine } from '../../shared/base/csv.ts'
 import type { Database } from '../../shared/io/db.ts'
-import { semaphore } from '../../shared/io/semaphore.ts'
+import { FairSlots } from '../../shared/io/fair-slots.ts'
 import type { Context } from '../endpoint.ts'
 
 export type ExportFormat = 'csv' | 'jsonl'
 const contentTypes: Record<ExportFormat, string> = { csv: 'text/csv; charset=utf-8', jsonl: 'application/jsonl' }
 const rowsPerPage = 1_000
 
-/** Each page of an export may occupy a connection for seconds: API requests must not wait for them, nor must searches. */
-const withExportSlot = semaphore(2)
+/**
+ * Each page of an export may occupy a connection for seconds: API requests must not wait for them, nor must searches. Organisations get
+ * their turn: who asks for many files does not keep others from theirs.
+ */
+const slots = new FairSlots({ slots: 2, testSlots: 2 })
+const everyPage = { waitMs: Number.POSITIVE_INFINITY, maxWaiting: Number.POSITIVE_INFINITY }
 
 /** Reads a page of the export that a request asked for, once there is a slot; nothing if its client has left meanwhile. */
 export type PageReader = <Row>(read: () => Promise<Row[]>) => Promise<Row[]>
 
-export function exportReader({ state: { client } }: Context): PageReader {
-  return read => withExportSlot(async () => (client.gone ? [] : read()))
+export function exportReader({ state: { client, organisationId } }: Context): PageReader {
+  // Operators export what belongs to no organisation.
+  const owner = { organisationId: organisationId ?? '', environment: 'live' } as const
+  return async read => (await slots.run(owner, everyPage, async () => (client.gone ? [] : read())))!.result
 }
 
 /** A column of an export; `text`: its value in CSV, where that is not its value in JSON. */

@@ -59,6 +59,7 @@ function readStatement(db: Database, wanted: Wanted): Promise<Read> {
   return runSearch(
     db,
     reading,
+    wanted.organisationId,
     async tx => {
       const totals = await getStatementTotals(tx, wanted.organisationId, wanted)
       for (const detail of wanted.detail === 'entries' ? (['entries', 'days'] as const) : (['days'] as const)) {

@@ -70,7 +70,7 @@ export const readUsage = endpoint({
     const filter = { organisationId, from, to, environment, keyId, model, provider, type, tag }
     const step = granularity === 'total' ? null : granularity
     const grouping = { step, source: sourceOf(by, filter, tag), by, order: 'time', limit: limit + 1, offset } as const
-    const { rows: sums } = await runSearch(services.db, bound, tx => sumUsage(tx, filter, grouping))
+    const { rows: sums } = await runSearch(services.db, bound, organisationId, tx => sumUsage(tx, filter, grouping))
     const rows = await presentGroups(services, sums.slice(0, limit), by)
     if (format === 'json') return { object: 'list', data: rows, has_more: sums.length > limit }
     ctx.set({ 'content-type': 'text/csv; charset=utf-8', 'content-disposition': 'attachment; filename="usage.csv"' })

@@ -7,6 +7,7 @@ import { factsOf, type Report, reportOf, usageEvent } from '../engine/report.ts'
 import type { DeferredSettlement, Encoding, ResponseWriter } from '../engine/response-writer.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
+import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { Platform } from '../platform.ts'
 import { flatCost, rateHeaders } from '../wallet/reservation.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
@@ -156,9 +157,10 @@ async function replay<K extends DirectKind>(
     'x-gateway-attempts': '0',
     age: String(ageS),
   }
-  const text = found.text.replaceAll(found.id, id)
-  client.collect(text.length)
   const { kind, requestId, stream, body, session, labels = null } = input
+  const answered = kind === 'responses' ? withOwnAttribution(found.text, body as ResponsesRequest) : found.text
+  const text = answered.replaceAll(found.id, id)
+  client.collect(text.length)
   const { usage } = found
   const run = {
     ...{ id, kind, requestId, stream, policy: input.key.policy, model: usage.model, provider: usage.provider },
@@ -278,14 +280,37 @@ class RecordedClient extends ForwardingWriter {
 
 /** The text of an answer, or of a stream's events, with usage that costs nothing. */
 function withoutCost(text: string): string {
-  if (!text.includes('"cost":')) return text
-  if (text.startsWith('{')) return freeJson(text)
-  return text.replace(/^data: ?(\{.*"cost":.*\})\r?$/gm, (_, json: string) => `data: ${freeJson(json)}`)
+  return mapObjects(text, '"cost":', value => {
+    for (const usage of [value.usage, value.response?.usage, value.message?.usage])
+      if (typeof usage?.cost === 'number') usage.cost = 0
+  })
 }
 
-function freeJson(text: string): string {
-  const value = JSON.parse(text)
-  for (const usage of [value.usage, value.response?.usage, value.message?.usage])
-    if (typeof usage?.cost === 'number') usage.cost = 0
-  return JSON.stringify(value)
+/** A Responses answer, or its events, with what this request says of itself, in place of what the first one said. */
+function withOwnAttribution(text: string, request: ResponsesRequest): string {
+  const own = {
+    metadata: request.metadata ?? {},
+    user: request.user ?? null,
+    safety_identifier: request.safety_identifier ?? null,
+    prompt_cache_key: request.prompt_cache_key ?? null,
+  }
+  return mapObjects(text, '"response"', value => {
+    const response = value.response ?? value
+    for (const [name, given] of Object.entries(own)) if (Object.hasOwn(response, name)) response[name] = given
+  })
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: answers and events of every dialect
+type Answered = Record<string, any>
+
+/** A JSON text, or the events of a stream, with the objects changed that contain a text. */
+function mapObjects(text: string, mark: string, change: (value: Answered) => void): string {
+  const changed = (json: string) => {
+    if (!json.includes(mark)) return json
+    const value = JSON.parse(json)
+    change(value)
+    return JSON.stringify(value)
+  }
+  if (text.startsWith('{')) return changed(text)
+  return text.replace(/^data: ?(\{.*\})\r?$/gm, (_, json: string) => `data: ${changed(json)}`)
 }

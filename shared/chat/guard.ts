@@ -5,7 +5,7 @@ import { GuardedText, type TextForm, TextGuard } from '../guardrails/text-guard.
 import { mapTexts, type Place } from '../guardrails/texts.ts'
 import { checks, type DetectorType, type Guardrails, type GuardWebhook, type Side } from '../keys/guardrails.ts'
 import type { GuardRecord } from '../wallet/routing-record.ts'
-import { GuardFailed, type GuardQuestion } from '../webhooks/guard-calls.ts'
+import { GuardFailed, type GuardQuestion, QuestionTooLarge } from '../webhooks/guard-calls.ts'
 
 /** A text with its name in the question to a guard. */
 export type NamedText = { id: string; text: string; role: string; isJson: boolean }
@@ -82,6 +82,16 @@ export class Guard {
       throw blockedError(side, message, 'webhook', null)
     } catch (error) {
       if (!(error instanceof GuardFailed)) throw error
+      // Its caller chose the size, and so would choose not to be checked.
+      if (error instanceof QuestionTooLarge && side === 'input') {
+        this.#noteWebhook(side, 'blocked')
+        throw blockedError(
+          side,
+          `The guard of this key cannot be asked about the request: ${error.message}.`,
+          'webhook',
+          null,
+        )
+      }
       const outcome = webhook.on_failure === 'fail_open' ? 'failed_open' : 'failed_closed'
       this.#services.log.warn({ err: error, organisation: this.#request.organisationId, outcome }, 'a guard failed')
       this.#noteWebhook(side, outcome)

@@ -361,7 +361,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const wish = structuredWish ?? (isEmulated || asksForRepair(body as object) ? 'repair' : null)
     if (!wish || this.policy.environment === 'test') return shown
     const { StructuredAnswers } = await import('./structured-answers.ts')
-    this.#structuredAnswers ??= new StructuredAnswers(kind, body, error => this.toPublicError(error))
+    this.#structuredAnswers ??= new StructuredAnswers(this.policy, kind, body, error => this.toPublicError(error))
     const formatted = await this.#structuredAnswers.enforce(shown, wish, bill)
     this.sent.structured = [...this.sent.structured, ...formatted.marks]
     return formatted.shown

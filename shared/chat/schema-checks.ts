@@ -1,10 +1,11 @@
 import { Worker } from 'node:worker_threads'
+import { FairSlots, type SlotOwner } from '../io/fair-slots.ts'
 import type { Checked } from './schema-check.ts'
 import type { CheckTask } from './schema-check-thread.ts'
 
-/** Texts that wait for their check, at most; more are not checked. */
+/** Texts of live keys, and of test keys, that wait for their check, at most; of more, one of the owner with the most is not checked. */
 const maxWaiting = 64
-/** How long a text waits for its check, and for those before it; it is not checked then. */
+/** How long a text waits for the thread, and for its check; it is not checked then. */
 const maxWaitMs = 10_000
 const threadMemory = { maxOldGenerationSizeMb: 128 }
 
@@ -12,16 +13,23 @@ type Answer = { id: number; checked: Checked | null }
 
 /**
  * Checks texts against schemas on a separate thread: reading a stranger's schema may take seconds, and a web process has one
- * thread for all clients. The thread begins with the first check; when it dies, so do the checks that it has.
+ * thread for all clients. It makes one check at a time, of owners in turn: who has many slow ones does not keep those of others from
+ * being made. The thread begins with the first check; when it dies, so does the check that it has.
  */
 class SchemaChecks {
   #thread: Worker | null = null
+  readonly #slots = new FairSlots({ slots: 1, testSlots: 1 })
   readonly #waiting = new Map<number, (checked: Checked | null) => void>()
   #lastId = 0
 
   /** See `checkText`; null also where the thread is too busy. */
-  check(text: string, schema: unknown, repairs: boolean): Promise<Checked | null> {
-    if (this.#waiting.size >= maxWaiting) return Promise.resolve(null)
+  async check(owner: SlotOwner, text: string, schema: unknown, repairs: boolean): Promise<Checked | null> {
+    const limits = { waitMs: maxWaitMs, maxWaiting }
+    const run = await this.#slots.run(owner, limits, () => this.#ask(text, schema, repairs))
+    return run?.result ?? null
+  }
+
+  #ask(text: string, schema: unknown, repairs: boolean): Promise<Checked | null> {
     const task: CheckTask = { id: ++this.#lastId, text, schema, repairs }
     return new Promise(resolve => {
       const timer = setTimeout(() => this.#settle(task.id, null), maxWaitMs)

@@ -1,5 +1,6 @@
 import { isObject } from '../base/is-object.ts'
 import type { Bill } from '../engine/report.ts'
+import type { SlotOwner } from '../io/fair-slots.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { outputFormatOf } from '../kinds/messages.ts'
 import { ProviderError } from '../providers/provider-error.ts'
@@ -21,13 +22,15 @@ type AnswerText = { text: string; replace(json: string): void }
  * each is paid.
  */
 export class StructuredAnswers {
+  readonly #owner: SlotOwner
   readonly #kind: DirectKind
   readonly #body: object
   readonly #toPublicError: (error: unknown) => Error
   /** The last answer that was not valid: its error, and what it costs. */
   #violation: { error: unknown; bill: Bill } | null = null
 
-  constructor(kind: DirectKind, body: object, toPublicError: (error: unknown) => Error) {
+  constructor(owner: SlotOwner, kind: DirectKind, body: object, toPublicError: (error: unknown) => Error) {
+    this.#owner = owner
     this.#kind = kind
     this.#body = body
     this.#toPublicError = toPublicError
@@ -36,7 +39,7 @@ export class StructuredAnswers {
   /** Checks the answer of a call with this bill. Throws a ProviderError `model_fault`, upon which another target is called; then its public form. */
   async enforce(shown: object, wish: StructuredWish, bill: Bill): Promise<FormattedAnswer> {
     try {
-      return await enforceFormat(this.#kind, this.#body, shown, wish)
+      return await enforceFormat(this.#owner, this.#kind, this.#body, shown, wish)
     } catch (thrown) {
       const error = this.#violation ? this.#toPublicError(thrown) : thrown
       this.#violation = { error, bill }
@@ -56,6 +59,7 @@ export class StructuredAnswers {
  * `model_fault` for one that is not valid.
  */
 async function enforceFormat(
+  owner: SlotOwner,
   kind: DirectKind,
   body: object,
   shown: object,
@@ -65,7 +69,7 @@ async function enforceFormat(
   const schema = schemaOf(body as DirectKinds[DirectKind]['request'])
   const formatted = { shown, marks: new Set<string>() }
   for (const [index, { text }] of textsOf(shown as Json).entries()) {
-    const checked = await schemaChecks.check(text, schema, wish === 'repair')
+    const checked = await schemaChecks.check(owner, text, schema, wish === 'repair')
     if (!checked) return { shown, marks: [] }
     if ('fault' in checked) {
       const message = `The model’s answer is not valid against the schema that was asked for: ${checked.fault}.`

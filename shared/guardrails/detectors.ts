@@ -33,18 +33,6 @@ function finderOf(pattern: RegExp, accept: (match: string) => boolean = () => tr
   }
 }
 
-/** The earliest match of several finders. */
-function firstOf(finders: readonly Finder[]): Finder {
-  return (text, from) => {
-    let first: Found | null = null
-    for (const find of finders) {
-      const found = find(text, from)
-      if (found && (!first || found.start < first.start)) first = found
-    }
-    return first
-  }
-}
-
 const space = '[ \u00a0]'
 const separator = '[ \u00a0-]'
 
@@ -66,12 +54,12 @@ const internationalPhone = /(?<![\p{L}\p{N}+])(?:\+|00)[1-9](?:[ \u00a0.\-/()]{0
 const americanPhone =
   /(?<![\p{L}\p{N}+.-])(?:1[ .-])?(?:\([2-9]\d{2}\)[ ]?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}(?![\p{L}\p{N}])/gu
 
-const finders: Record<DetectorType, Finder> = {
-  secret: firstOf([finderOf(keys), finderOf(webToken), finderOf(privateKey)]),
-  iban: findIban,
-  card: finderOf(card, isCardNumber),
-  email: finderOf(email),
-  phone: firstOf([finderOf(internationalPhone), finderOf(americanPhone)]),
+const finders: Record<DetectorType, readonly Finder[]> = {
+  secret: [finderOf(keys), finderOf(webToken), finderOf(privateKey)],
+  iban: [findIban],
+  card: [finderOf(card, isCardNumber)],
+  email: [finderOf(email)],
+  phone: [finderOf(internationalPhone), finderOf(americanPhone)],
 }
 
 /** What a text must have for a detector to find anything. */
@@ -89,16 +77,16 @@ const hints: Record<DetectorType, RegExp> = {
  */
 export function* findMatches(text: string, types: ReadonlySet<DetectorType>, from = 0): Generator<Match> {
   const open = detectorTypes.filter(type => types.has(type) && hints[type].test(text))
-  const next = new Map<DetectorType, Found | null>()
+  // Each finder reads the text once: its next match, or that there is none, holds for all matches of the others before it.
+  const searches = open.flatMap(type =>
+    finders[type].map(find => ({ type, find, next: undefined as Found | null | undefined })),
+  )
   for (let at = from; ; ) {
     let first: Match | null = null
-    for (const type of open) {
-      let found = next.get(type)
-      if (found === undefined || (found && found.start < at)) {
-        found = finders[type](text, at)
-        next.set(type, found)
-      }
-      if (found && (!first || found.start < first.start)) first = { type, ...found }
+    for (const search of searches) {
+      if (search.next === undefined || (search.next && search.next.start < at)) search.next = search.find(text, at)
+      const { type, next } = search
+      if (next && (!first || next.start < first.start)) first = { type, ...next }
     }
     if (!first) return
     yield first

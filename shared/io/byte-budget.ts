@@ -16,9 +16,11 @@ const maxPublicBodyBytes = 16 * 1024 * 1024
 
 /**
  * Memory budgets of requests: bodies of authenticated callers, bodies of unauthenticated callers, buffered responses,
- * conversations that open connections can continue, and files that are fetched for requests.
+ * conversations that open connections can continue, files that are fetched for requests, and answers of customers' guards.
  */
-export type Budgets = { [name in 'bodies' | 'publicBodies' | 'answers' | 'conversations' | 'remoteFiles']: ByteBudget }
+export type Budgets = {
+  [name in 'bodies' | 'publicBodies' | 'answers' | 'conversations' | 'remoteFiles' | 'guardAnswers']: ByteBudget
+}
 
 export function openBudgets({ maxBodyBytes, maxResponseBytes }: LoadLimits): Budgets {
   return {
@@ -27,6 +29,7 @@ export function openBudgets({ maxBodyBytes, maxResponseBytes }: LoadLimits): Bud
     answers: new ByteBudget(maxResponseBytes, 'answers'),
     conversations: new ByteBudget(maxBodyBytes, 'conversations'),
     remoteFiles: new ByteBudget(maxBodyBytes, 'files behind URLs'),
+    guardAnswers: new ByteBudget(maxBodyBytes / 2, 'answers of guards'),
   }
 }
 

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { Client, type Dispatcher, errors, Pool } from 'undici'
+import { PieceCollector } from './byte-budget.ts'
 import { CodingError, ContentDecoder } from './content-coding.ts'
 import { tunnelConnector } from './tunnel.ts'
 
@@ -263,31 +264,39 @@ export function isUnsent(error: Error): boolean {
 
 export type CollectedResponse = { status: number; headers: ResponseHeaders; body: Buffer }
 
+/** `hold` accounts for the memory of each piece of the answer; what it throws ends the exchange. */
+type CollectOptions = { signal?: AbortSignal | undefined; hold?: (bytes: number) => void }
+
 /**
- * Sends a request and collects a response of at most `maxBytes`; `signal` aborts it. Rejects with an `ExchangeError`.
+ * Sends a request and collects a response of at most `maxBytes`; `signal` aborts it. Memory is proportional to the bytes, whatever the
+ * pieces in which they come. Rejects with an `ExchangeError`, or what `hold` throws.
  */
 export function collect(
   pool: Dispatcher,
   request: OutgoingRequest,
   timeouts: Timeouts,
   maxBytes: number,
-  signal?: AbortSignal,
+  { signal, hold = () => {} }: CollectOptions = {},
 ): Promise<CollectedResponse> {
   const { promise, resolve, reject } = Promise.withResolvers<CollectedResponse>()
-  const parts: Buffer[] = []
-  let bytes = 0
+  const pieces = new PieceCollector()
   let head: Omit<CollectedResponse, 'body'> | null = null
   const running = exchange(pool, request, timeouts, {
     onHead: (status, headers) => {
       head = { status, headers }
     },
-    onData: part => {
-      bytes += part.length
-      if (bytes <= maxBytes) return void parts.push(part)
-      running.abort()
-      reject(new ExchangeError('connection', new Error(`the answer is larger than ${maxBytes} bytes`)))
+    onData: piece => {
+      try {
+        if (pieces.bytes + piece.length > maxBytes)
+          throw new ExchangeError('connection', new Error(`the answer is larger than ${maxBytes} bytes`))
+        hold(piece.length)
+        pieces.add(piece)
+      } catch (error) {
+        reject(error)
+        running.abort()
+      }
     },
-    onEnd: () => resolve({ ...head!, body: Buffer.concat(parts) }),
+    onEnd: () => resolve({ ...head!, body: pieces.take() }),
     onError: (fault, error) => reject(new ExchangeError(fault, error)),
   })
   const abort = () => running.abort()

@@ -70,13 +70,9 @@ export function openConnection({
   })
   const send = async (request: ProviderRequest): Promise<ProviderAnswer> => {
     const max = request.maxBytes ?? maxAnswerBytes
-    const { status, headers, body } = await collect(
-      pool,
-      await outgoing(request),
-      timeoutsFor(request),
-      max,
-      request.signal,
-    ).catch(error => {
+    const { status, headers, body } = await collect(pool, await outgoing(request), timeoutsFor(request), max, {
+      signal: request.signal,
+    }).catch(error => {
       throw toProviderError(error)
     })
     if (!isSuccess(status) && !request.allow?.includes(status))

@@ -69,15 +69,15 @@ export type RealtimeMeter = {
   finalFrames(): readonly string[]
 }
 
+/** Why a session may not use another model than its own, by the provider's name of it; null = it may. */
+export type JudgeModel = (upstreamModel: string) => 'unpriced' | 'not_allowed' | null
+
 /** What a client may not request within a session. */
 export type SessionGuard = {
   /** Cheap pre-check on the bytes: it runs for every frame, and most are audio. */
   suspects(frame: Buffer): boolean
-  /**
-   * Parses the frame. Returns why it must not reach the provider, or null. `isPriced`: whether another model than the
-   * session's, by the provider's name, has a price.
-   */
-  refusal(frame: Buffer, isPriced: (upstreamModel: string) => boolean): GatewayError | null
+  /** Parses the frame. Returns why it must not reach the provider, or null. */
+  refusal(frame: Buffer, judge: JudgeModel): GatewayError | null
   /** The frame to forward, of one that is suspected and not refused; by default the frame itself. */
   strip?(frame: Buffer): Buffer
 }

@@ -1,10 +1,11 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { MonotonicClock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import { allowedModels, type Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
-import type { RealtimeAdapter, RealtimeMeter, WorkRequest } from '../providers/realtime-contract.ts'
+import type { JudgeModel, RealtimeAdapter, RealtimeMeter, WorkRequest } from '../providers/realtime-contract.ts'
 import { answerLimitError, earlyDataError, settingsLimitError } from './closing.ts'
-import { findPrice } from './prices.ts'
+import { findOffer } from './prices.ts'
 import type { RollingReservation } from './reservation.ts'
 
 /**
@@ -25,6 +26,8 @@ export type ClientFramesOptions = {
   monotonic: MonotonicClock
   /** The prices of the models that the session may use. */
   catalog: Catalog
+  /** The policy of the session's key. */
+  policy(): Policy
   /** Whether the session has ended: no further frames are forwarded. */
   isOver(): boolean
   /** Sends an error to the client; the session continues. */
@@ -115,19 +118,27 @@ export class ClientFrames {
 
   /** Returns the frame to forward; null for none. Throws errors that end the session. */
   #screen(frame: Buffer): Buffer | null {
-    const { adapter, meter, target, catalog, warn } = this.#options
+    const { adapter, meter, target, warn } = this.#options
     const { opening, guard } = adapter
     const isOpening = opening !== undefined && !meter.hasBegun
     const suspicious = guard?.suspects(frame) ? guard : null
     if (!isOpening && !suspicious) return frame
     this.#count(frame.length, isOpening)
-    const refusal = suspicious?.refusal(frame, name => findPrice(catalog, target, name) !== undefined)
+    const refusal = suspicious?.refusal(frame, this.#judge)
     if (refusal) {
       warn(refusal)
       return null
     }
     const kept = suspicious?.strip?.(frame) ?? frame
     return isOpening ? opening(kept, target) : kept
+  }
+
+  /** Of the models that a session can name besides its own, it may use those that have a price and that its key may use. */
+  readonly #judge: JudgeModel = name => {
+    const { catalog, target, policy } = this.#options
+    const offer = findOffer(catalog, target, name)
+    if (!offer) return 'unpriced'
+    return allowedModels(catalog, policy())?.has(offer.model) === false ? 'not_allowed' : null
   }
 
   #count(bytes: number, isOpening = false): void {

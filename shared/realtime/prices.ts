@@ -5,27 +5,31 @@ import { canPriceSession } from '../kinds/realtime.ts'
 import type { Target } from '../providers/contract.ts'
 
 type Host = Pick<Target, 'provider'>
+/** A model of the catalog, and the provider's name of it. */
+type Offer = { model: string; name: string; price: Price }
 
 /**
  * The price of another model used within a session, by the provider's name of it: the catalog's price (dated names
  * match their model), else the provider's most expensive token price, so that no usage is undercharged.
  */
 export function priceOf(catalog: Catalog, { provider, deployment }: Target, upstreamModel: string): Price {
-  const named = findPrice(catalog, { provider }, upstreamModel)
+  const named = findOffer(catalog, { provider }, upstreamModel)?.price
   return named ?? findHighestPrice(offersOf(catalog, { provider }).map(({ price }) => price)) ?? deployment.price
 }
 
-/** The catalog's price of another model used within a session; undefined where it has none. */
-export function findPrice(catalog: Catalog, host: Host, upstreamModel: string): Price | undefined {
+/** The catalog's model and price of another model used within a session; undefined where it has no price. */
+export function findOffer(catalog: Catalog, host: Host, upstreamModel: string): Offer | undefined {
   return offersOf(catalog, host)
-    .filter(({ upstream_model: name }) => isVersionOf(upstreamModel, name))
-    .sort((a, b) => b.upstream_model.length - a.upstream_model.length)[0]?.price
+    .filter(({ name }) => isVersionOf(upstreamModel, name))
+    .sort((a, b) => b.name.length - a.name.length)[0]
 }
 
-function offersOf(catalog: Catalog, { provider }: Host) {
-  return [...catalog.models.values()]
-    .flatMap(model => model.providers)
-    .filter(offer => offer.provider === provider.name && canPriceSession(offer.price))
+function offersOf(catalog: Catalog, { provider }: Host): Offer[] {
+  return [...catalog.models.values()].flatMap(({ id, providers }) =>
+    providers
+      .filter(offer => offer.provider === provider.name && canPriceSession(offer.price))
+      .map(({ upstream_model: name, price }) => ({ model: id, name, price })),
+  )
 }
 
 const date = /^-(?:\d{4}(?:-?\d{2}-?\d{2})?|latest)$/

@@ -95,6 +95,7 @@ export class Session {
       reservation: this.#reservation,
       monotonic: services.monotonic,
       catalog: services.catalog,
+      policy: () => input.key.policy,
       isOver: () => this.#ending !== null,
       warn: error => this.warn(error),
       fail: error => (error instanceof GatewayError ? this.stop(error) : this.#fail(error)),

@@ -1,13 +1,15 @@
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
+import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { upToEntries } from '../base/lru-limit.ts'
 import { type Clock, elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
+import type { Budgets } from '../io/byte-budget.ts'
 import type { Database } from '../io/db.ts'
 import { collect, timeoutsWithin } from '../io/http.ts'
 import { PinnedPools } from '../io/pinned-pools.ts'
 import { withDeadline } from '../io/retry.ts'
-import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
+import { assertPublicUrl, type UrlPolicy, UrlRefused } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
 import type { GuardWebhook, Side } from '../keys/guardrails.ts'
 import { getWebhookSecrets, newestFirst, signatureHeaders } from './secrets.ts'
@@ -37,13 +39,19 @@ export class GuardFailed extends Error {
   override name = 'GuardFailed'
 }
 
+/** A guard that was not asked because of its caller's texts: another request may be answered. */
+export class QuestionTooLarge extends GuardFailed {
+  override name = 'QuestionTooLarge'
+}
+
 const connectTimeoutMs = 5_000
 /** The texts of one question, and an answer to it. */
 const maxQuestionBytes = 4 * 1024 * 1024
 const maxAnswerBytes = 4 * 1024 * 1024
 const maxReason = 300
-/** Calls of an organisation that a process has under way. */
+/** Calls of an organisation that a process has under way, and those of one key: no key takes the guard from the others. */
 const maxCalls = 256
+const maxCallsOfKey = 128
 /** After so many failures in a row a guard is not called for a while. */
 const maxFailures = 5
 const pauseMs = 5_000
@@ -60,7 +68,17 @@ const answer = z.discriminatedUnion('action', [
   }),
 ])
 
-type Deps = { db: Database; sealer: Sealer; clock: Clock; monotonic: MonotonicClock; urlPolicy: UrlPolicy }
+/** An answer takes this many times its bytes: as it is received, as text, and as the texts in it. */
+const copies = 4
+
+type Deps = {
+  db: Database
+  sealer: Sealer
+  clock: Clock
+  monotonic: MonotonicClock
+  urlPolicy: UrlPolicy
+  budgets: Budgets
+}
 type State = { calls: number; failures: number; pausedAtMs: MonotonicMs | null }
 type Secrets = { secrets: string[]; readMs: MonotonicMs }
 
@@ -71,7 +89,9 @@ type Secrets = { secrets: string[]; readMs: MonotonicMs }
 export class GuardCalls {
   readonly #deps: Deps
   readonly #pools: PinnedPools
-  /** By organisation and URL. */
+  /** Calls under way, by organisation. */
+  readonly #calls = new Map<string, number>()
+  /** By key and URL: whose texts or time limit make a guard fail does not pause it for other keys. */
   readonly #states = new LRUCache<string, State>(upToEntries(maxOrganisations))
   readonly #secrets = new LRUCache<string, Secrets>(upToEntries(maxOrganisations))
 
@@ -80,29 +100,46 @@ export class GuardCalls {
     this.#pools = new PinnedPools(connectTimeoutMs, deps.urlPolicy.proxies)
   }
 
-  /** Asks a guard. Rejects with a GuardFailed without a valid answer in time, or when `signal` aborts. */
+  /**
+   * Asks a guard. Rejects with a GuardFailed without a valid answer in time, or when `signal` aborts; with a GatewayError, 429 or
+   * 503, if the answers of guards take too much memory.
+   */
   async ask(webhook: GuardWebhook, question: GuardQuestion, signal?: AbortSignal): Promise<GuardVerdict> {
-    const state = this.#stateOf(`${question.organisationId} ${webhook.url}`)
+    const { organisationId, keyId } = question
+    const state = this.#stateOf(`${keyId} ${webhook.url}`)
     if (this.#isPaused(state)) throw new GuardFailed('it failed repeatedly and is not called for a few seconds')
-    if (state.calls >= maxCalls) throw new GuardFailed(`it has ${maxCalls} calls under way`)
+    const calls = this.#calls.get(organisationId) ?? 0
+    if (calls >= maxCalls || state.calls >= maxCallsOfKey)
+      throw new GuardFailed(`it has ${Math.max(calls, state.calls)} calls under way`)
+    this.#calls.set(organisationId, calls + 1)
     state.calls++
     try {
       const verdict = await this.#call(webhook, question, signal)
       state.failures = 0
       return verdict
     } catch (error) {
-      if (!signal?.aborted && ++state.failures >= maxFailures) state.pausedAtMs = this.#deps.monotonic.now()
+      // The memory of this process is used up.
+      if (error instanceof GatewayError && !(error instanceof UrlRefused)) throw error
+      const isGuardsFault = !signal?.aborted && !(error instanceof QuestionTooLarge)
+      if (isGuardsFault && ++state.failures >= maxFailures) state.pausedAtMs = this.#deps.monotonic.now()
       throw error instanceof GuardFailed ? error : new GuardFailed((error as Error).message, { cause: error })
     } finally {
       state.calls--
+      this.#endCall(organisationId)
     }
+  }
+
+  #endCall(organisationId: string): void {
+    const left = this.#calls.get(organisationId)! - 1
+    if (left > 0) this.#calls.set(organisationId, left)
+    else this.#calls.delete(organisationId)
   }
 
   async #call(webhook: GuardWebhook, question: GuardQuestion, signal?: AbortSignal): Promise<GuardVerdict> {
     const beganMs = this.#deps.monotonic.now()
     const body = bodyOf(question)
     if (Buffer.byteLength(body) > maxQuestionBytes)
-      throw new GuardFailed(`the texts have more than ${maxQuestionBytes} bytes`)
+      throw new QuestionTooLarge(`the texts have more than ${maxQuestionBytes} bytes`)
     const [secrets, checked] = await withDeadline(
       Promise.all([this.#secretsOf(question.organisationId), assertPublicUrl(webhook.url, this.#deps.urlPolicy)]),
       webhook.timeout_ms,
@@ -112,15 +149,23 @@ export class GuardCalls {
     const signed = signatureHeaders(secrets, newId('evt'), this.#deps.clock.now(), body)
     const headers = { 'content-type': 'application/json', 'user-agent': 'headgate', ...signed }
     const request = { method: 'POST', path: pathname + search, headers, body } as const
-    const { status, body: bytes } = await collect(
-      this.#pools.get(checked),
-      request,
-      timeoutsWithin(leftMs),
-      maxAnswerBytes,
-      signal,
-    )
-    if (status !== 200) throw new GuardFailed(`it answered with status ${status}`)
-    return verdictOf(bytes, question)
+    // A short request can be answered with megabytes.
+    const held = this.#deps.budgets.guardAnswers.open(question.organisationId)
+    try {
+      const hold = (bytes: number) => held.grow(bytes * copies)
+      const options = { signal, hold }
+      const { status, body: bytes } = await collect(
+        this.#pools.get(checked),
+        request,
+        timeoutsWithin(leftMs),
+        maxAnswerBytes,
+        options,
+      )
+      if (status !== 200) throw new GuardFailed(`it answered with status ${status}`)
+      return verdictOf(bytes, question)
+    } finally {
+      held.release()
+    }
   }
 
   async #secretsOf(organisationId: string): Promise<string[]> {

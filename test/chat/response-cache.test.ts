@@ -141,6 +141,35 @@ test.serial('usage of a hit has the tokens of the original and costs nothing', a
   t.true(chunks.at(-2).usage.prompt_tokens > 0)
 })
 
+for (const [name, model] of [
+  ['at its provider', gpt],
+  ['translated', 'claude-sonnet-4-5'],
+])
+  for (const stream of [false, true])
+    test.serial(
+      `200 from the cache with the request’s own metadata${stream ? ', streamed' : ''}: Responses ${name}`,
+      async t => {
+        const account = await world.gateway.account({ cache })
+        const other = await world.gateway.key(account.organisationId, 'live', { cache })
+        const of = (who: string) => {
+          const attribution = { metadata: { customer: who }, user: who, safety_identifier: who, prompt_cache_key: who }
+          return { model, input: 'Hello gateway', store: false, stream, ...attribution }
+        }
+        const first = await post(account.live, of('anna'), { path: '/v1/responses' })
+        t.is(first.cache, 'miss', first.text)
+        t.true(first.text.includes('anna'))
+        await stored(account.organisationId)
+        const second = await post(other, of('bert'), { path: '/v1/responses' })
+        t.is(second.cache, 'hit')
+        t.false(second.text.includes('anna'), 'nothing of the request that was answered first')
+        const objects = stream
+          ? dataOf(second.text).flatMap(({ response }) => response ?? [])
+          : [JSON.parse(second.text)]
+        t.true(objects.length > 0)
+        for (const { metadata } of objects) t.deepEqual(metadata, { customer: 'bert' })
+      },
+    )
+
 test.serial('official SDKs read hits', async t => {
   const account = await world.gateway.account({ cache })
   const openai = world.sdk(account.live)

@@ -37,10 +37,29 @@ test('a schema that cannot be used, or takes too long, is not checked', t => {
   t.deepEqual(checkText('{"x":{"x":1}}', recursive, false), { json: '{"x":{"x":1}}', repaired: false })
 })
 
+const owner = { organisationId: 'org_1', environment: 'live' } as const
+
+test.serial('a text is checked however many slow ones of others wait', async t => {
+  const pattern = { type: 'string', pattern: '^(a+)+$' }
+  const text = JSON.stringify(`${'a'.repeat(20)}!`)
+  for (const environment of ['live', 'test'] as const) {
+    const other = { organisationId: `org_${environment}`, environment }
+    const slow = Array.from({ length: 100 }, () => schemaChecks.check(other, text, pattern, false))
+    const checked = await schemaChecks.check(owner, '{"a":1}', schema, false)
+    t.deepEqual(checked, { json: '{"a":1}', repaired: false }, environment)
+    await Promise.all(slow)
+  }
+})
+
 test.serial('a slow check leaves the event loop free, and the next one is made after it', async t => {
   const order: string[] = []
-  const slow = schemaChecks.check(JSON.stringify(`${'a'.repeat(60)}!`), { type: 'string', pattern: '^(a+)+$' }, true)
-  const next = schemaChecks.check('{"a":1}', schema, true)
+  const slow = schemaChecks.check(
+    owner,
+    JSON.stringify(`${'a'.repeat(60)}!`),
+    { type: 'string', pattern: '^(a+)+$' },
+    true,
+  )
+  const next = schemaChecks.check(owner, '{"a":1}', schema, true)
   const noted = [slow.then(() => order.push('slow')), next.then(() => order.push('next'))]
   await setImmediate()
   order.push('turn')
@@ -51,8 +70,10 @@ test.serial('a slow check leaves the event loop free, and the next one is made a
 })
 
 test.serial('more texts than may wait are not checked', async t => {
-  const checks = await Promise.all(Array.from({ length: 80 }, () => schemaChecks.check('{"a":1}', schema, false)))
-  t.is(checks.filter(checked => checked === null).length, 16)
+  const checks = await Promise.all(
+    Array.from({ length: 80 }, () => schemaChecks.check(owner, '{"a":1}', schema, false)),
+  )
+  t.is(checks.filter(checked => checked === null).length, 15)
 })
 
 const anySchema = fc.letrec(tie => ({

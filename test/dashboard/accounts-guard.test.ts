@@ -219,6 +219,53 @@ test.serial('401 for a change of the address that was asked for before the accou
   t.is((await gateway.services.db.user.findUniqueOrThrow({ where: { id: userId } })).email, person.email)
 })
 
+/** Ways to change an account after which no earlier link opens it. */
+const takeovers: [name: string, action: string, change: (visitor: Visitor) => Promise<unknown>][] = [
+  ['another link has replaced the password', 'member.password_reset', resetPassword],
+  [
+    'the password was changed',
+    'member.password_changed',
+    visitor =>
+      visitor.json(`${auth}/change-password`, {
+        body: { currentPassword: password, newPassword: 'their own battery', revokeOtherSessions: true },
+      }),
+  ],
+  [
+    'the address was changed',
+    'member.email_changed',
+    async visitor => {
+      const newEmail = `new.${visitor.email}`
+      await visitor.json(`${auth}/change-email`, { body: { newEmail } })
+      await visitor.json(`${auth}/verify-email?token=${await tokenTo(visitor.email)}`)
+      await visitor.json(`${auth}/verify-email?token=${await tokenTo(newEmail)}`)
+    },
+  ],
+]
+for (const [name, action, change] of takeovers)
+  test.serial(`400 for a link that replaces the password once ${name}, which is noted`, async t => {
+    const { visitor, organisationId, userId } = await signUp(gateway)
+    const { email } = visitor
+    const thief = new Visitor(gateway, email)
+    await thief.json(`${auth}/request-password-reset`, { body: { email } })
+    const kept = await tokenTo(email)
+    await change(visitor)
+    const used = await thief.fetch(`${auth}/reset-password`, {
+      body: { token: kept, newPassword: 'a thief’s battery' },
+    })
+    t.is(used.status, 400, await used.text())
+    const { db, mailer } = gateway.services
+    const { email: now } = await db.user.findUniqueOrThrow({ where: { id: userId } })
+    const [noted, ...others] = await db.auditEvent.findMany({ where: { organisationId, targetId: userId } })
+    t.like(noted, { action, actorId: userId, changes: now === email ? null : { email: [email, now] } })
+    t.deepEqual(others, [])
+    const told = (await mailer.outbox())!.filter(
+      ({ to, subject }) => to === email && /password.*changed/i.test(subject),
+    )
+    t.is(told.length, now === email ? 1 : 0)
+    // Links that are asked for from then on work.
+    await resetPassword(new Visitor(gateway, now))
+  })
+
 test.serial('403 for a first app or passkey of an account whose address is not confirmed', async t => {
   // They would stay when the owner of the address takes the account over by a new password.
   const { visitor, userId } = await signUp(gateway, { verified: false })

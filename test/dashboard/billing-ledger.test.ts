@@ -5,6 +5,7 @@ import { bookUsage } from '../../shared/wallet/booking.ts'
 import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
 import { answersError } from '../support/api/edge.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
+import { eventually } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
 import { useGateway } from '../support/use.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
@@ -290,4 +291,19 @@ test.serial(
 test('cells of CSV that a spreadsheet would run are defused, numbers stay numbers', t => {
   const cells = ['=1+1', '+1', '-1', '-1+2', '@x', '\tx', 'a"b', 'a,b', 'a\r\nb', 'plain', null, -5]
   t.is(csvLine(cells), `'=1+1,'+1,-1,'-1+2,'@x,'\tx,"a""b","a,b","a\r\nb",plain,,-5\r\n`)
+})
+
+test.serial('a file is exported however many others of another organisation are asked for', async t => {
+  const many = await signUp(gateway)
+  const one = await signUp(gateway)
+  let exported = 0
+  const statements = Array.from({ length: 12 }, async () => {
+    const file = await many.visitor.fetch(`${many.base}/billing/statement.pdf?month=2026-10`)
+    exported++
+    return file.status
+  })
+  await eventually(() => exported > 0, 'the first statement is there')
+  t.is((await one.visitor.fetch(`${one.base}/billing/ledger.csv?month=2026-10`)).status, 200)
+  t.true(exported < 10, `after ${exported} of theirs`)
+  t.deepEqual(new Set(await Promise.all(statements)), new Set([200]))
 })

@@ -339,7 +339,7 @@ test('400 and 404 for what cannot be asked, and for what another organisation ha
     t.is(await errorCode(answer), code, path)
   }
   await t.throwsAsync(
-    runSearch(world.gateway.services.db, { ms: 5, param: 'from' }, tx => tx.$queryRaw`SELECT pg_sleep(5)::text`),
+    runSearch(world.gateway.services.db, { ms: 5, param: 'from' }, null, tx => tx.$queryRaw`SELECT pg_sleep(5)::text`),
     { code: 'invalid_request', message: /shorter time/ },
   )
 })
@@ -400,12 +400,23 @@ for (const path of exported)
     }
   })
 
+test.serial('a search is made however many of another organisation wait', async t => {
+  const { db } = world.gateway.services
+  let made = 0
+  const search = (organisationId: string) =>
+    runSearch(db, { ms: 5_000, param: 'from' }, organisationId, tx => tx.$queryRaw`SELECT pg_sleep(0.1)::text`)
+  const many = Array.from({ length: 30 }, () => search('org_many').then(() => made++))
+  await search('org_one')
+  t.true(made < 20, `after ${made} of theirs`)
+  await Promise.all(many)
+})
+
 test('searches leave connections to others, however many there are at once', async t => {
   const { db } = world.gateway.services
   let running = 0
   let max = 0
   const search = () =>
-    runSearch(db, { ms: 5_000, param: 'from' }, async tx => {
+    runSearch(db, { ms: 5_000, param: 'from' }, null, async tx => {
       max = Math.max(max, ++running)
       await tx.$queryRaw`SELECT pg_sleep(0.1)::text`
       running--

@@ -36,6 +36,16 @@ async function halfway(email: string): Promise<Visitor> {
   return twoFactorRedirect ? visitor : Promise.reject(new Error('no second step'))
 }
 
+test.serial('401 for the code of a sign-in whose password was changed meanwhile', async t => {
+  const { person, secret } = await withApp()
+  const thief = await halfway(person.visitor.email)
+  const body = { currentPassword: password, newPassword: 'another battery', revokeOtherSessions: true }
+  await person.visitor.json(`${auth}/change-password`, { body })
+  t.is(await post(thief, 'two-factor/verify-totp', { code: totp(secret, 1) }), 401)
+  t.is(await thief.person(), null)
+  t.truthy(await person.visitor.person())
+})
+
 test.serial('400 without the password for every change of a second factor, and 400 for a wrong one', async t => {
   const { person } = await withApp()
   const response = { id: 'x', rawId: 'x', type: 'public-key', clientExtensionResults: {} }

@@ -244,11 +244,18 @@ test('ordinary words are passed on as they come', t => {
   t.is(guarded.push('x jumps ', false), 'fox jumps ')
 })
 
-test('long texts without values, and with many beginnings of them, are scanned in linear time', t => {
+test('long texts without values, with many of them and with many beginnings of them are scanned in linear time', t => {
   const guard = new TextGuard(maskAll, 'output', new Placeholders())
   const beginnings = [
     ...['a', '4111 ', '+49 3', 'sk-', 'a@', 'eyJ', 'DE89 ', '-----BEGIN ', '[EMAIL_', 'x.', '(555) '],
     ...['4\u200b', '４', '٤', '\u202f', '\\n', '\\u00e9', '\\', '"'],
+    // Values of one form between beginnings of another.
+    ...[
+      'xoxb------BEGIN PRIVATE KEY-----',
+      `ghp_${'a'.repeat(36)} -----BEGIN `,
+      '+49 30 9018200 (555) 234-',
+      'a@b.cd eyJ',
+    ],
   ]
   for (const part of beginnings) {
     const text = part.repeat(Math.ceil(1_000_000 / part.length))

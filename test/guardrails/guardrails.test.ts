@@ -378,6 +378,63 @@ test.serial('503 without a call once a guard has failed repeatedly', async t => 
   t.is(guard.received.length, calls)
 })
 
+test.serial(
+  '400 for a request that is too large for its guard, which other requests and keys go on to be asked about',
+  async t => {
+    const { organisationId, live } = await accountOf(asking({ on: 'input', on_failure: 'fail_open' }))
+    const other = await world.gateway.key(organisationId, 'live', { guardrails: asking({ on: 'input' }) as Any })
+    for (let i = 0; i < 6; i++) {
+      const refused = await chat(live, saying(gpt, 'word '.repeat(900_000)))
+      t.is(refused.status, 400, refused.text)
+      t.is(refused.json().error.code, 'guardrail_blocked')
+    }
+    t.is(sent().length, 0)
+    guard.always = verdict({ action: 'block' })
+    for (const key of [live, other]) t.is((await chat(key, saying(gpt))).status, 400)
+    t.is(guard.received.length, 2)
+  },
+)
+
+test.serial(
+  'a guard that fails within the time limit of one key is asked for the others of the organisation',
+  async t => {
+    const { organisationId, live } = await accountOf(asking({ on: 'input' }))
+    const hasty = asking({ on: 'input', timeout_ms: 50 })
+    const other = await world.gateway.key(organisationId, 'live', { guardrails: hasty as Any })
+    guard.always = hang
+    for (let i = 0; i < 5; i++) t.is((await chat(other, saying(gpt))).status, 503)
+    guard.always = allow
+    t.true((await chat(other, saying(gpt))).json().error.message.includes('failed repeatedly'))
+    t.is((await chat(live, saying(gpt))).status, 200)
+  },
+)
+
+test.serial(
+  '429 when the answers of guards take too much memory of the process, and none is held afterwards',
+  async t => {
+    const { live } = await accountOf(asking({ on: 'input', timeout_ms: 10_000, on_failure: 'fail_open' }))
+    const memory = world.gateway.services.budgets.guardAnswers
+    const waiting: (() => void)[] = []
+    guard.always = (_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.write(' '.repeat(4_000_000))
+      waiting.push(() => response.end('{"action":"allow"}'))
+    }
+    const asked = Array.from({ length: 12 }, () => chat(live, saying(gpt)))
+    const refused = Promise.race(asked)
+    t.is((await refused).status, 429, (await refused).text)
+    t.true(memory.bytes <= 32 * 1024 * 1024, `${memory.bytes}`)
+    guard.always = allow
+    const another = await world.gateway.account({ guardrails: asking({ on: 'input' }) as Any })
+    t.is((await chat(another.live, saying(gpt))).status, 200, 'another organisation is asked for')
+    for (const end of waiting) end()
+    const statuses = (await Promise.all(asked)).map(({ status }) => status)
+    t.true(statuses.includes(200))
+    t.true(statuses.every(status => status === 200 || status === 429))
+    t.is(memory.bytes, 0)
+  },
+)
+
 test.serial('400 for a guard at a private address', async t => {
   const closed = await startWorld({ ENCRYPTION_KEY: 'a-secret-of-enough-characters-0123456789' })
   t.teardown(() => closed.close())

@@ -132,6 +132,30 @@ for (const [model, own] of Object.entries(refused)) {
   )
 }
 
+test.serial('403 for tasks that a session delegates to a model which its key may not use', async t => {
+  const key = await world.gateway.key(account.organisationId, 'live', { model_allowlist: [live, 'gpt-5-mini'] })
+  const session = await talk(world, key, live)
+  const deciding = { delegation: { type: 'decisions', decisions: { model: 'gpt-5', questions: [] } } }
+  const frames: [frame: string, param: string][] = [
+    [update(delegating([], { model: 'gpt-5' })), 'session.delegation.responses.model'],
+    [update(delegating([], { model: 'gpt-5-2025-08-07' })), 'session.delegation.responses.model'],
+    [update(deciding), 'session.delegation.decisions.model'],
+  ]
+  for (const [frame] of frames) session.socket.send(frame)
+  await pass(session, update(delegating([])))
+  t.deepEqual(
+    session.provider.events.map(({ type, session }) => session?.delegation?.responses?.model ?? type),
+    ['mark', 'gpt-5-mini'],
+  )
+  await eventually(() => session.events.length >= frames.length, 'every frame is answered')
+  t.deepEqual(
+    session.events.map(({ error }) => [error.code, error.param]),
+    frames.map(([, param]) => ['model_not_allowed', param]),
+  )
+  t.is(session.closed, null)
+  session.socket.terminate()
+})
+
 /** Sends a frame and waits until the provider has it. */
 async function pass({ socket, provider }: Talk, frame: string | Buffer): Promise<void> {
   const count = provider.frames.length + 1

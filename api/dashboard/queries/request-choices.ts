@@ -29,7 +29,7 @@ export async function countChoices(
   const { filter } = await readUsageFilter(services, organisationId, asked, time)
   const exact = time.since && { from: time.since, isExact: true }
   const grouping = { step: null, by: dimensions, order: 'cost', durations: false, limit: maxRows } as const
-  const { rows } = await runSearch(services.db, usageBound, tx =>
+  const { rows } = await runSearch(services.db, usageBound, organisationId, tx =>
     sumUsage(tx, { ...filter, ...exact }, { ...grouping, source: time.source }),
   )
   return countRows(rows, { model, provider, type, status })

@@ -1,30 +1,35 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { type Connection, type Database, isStatementTimeout } from '../../../shared/io/db.ts'
-import { semaphore } from '../../../shared/io/semaphore.ts'
+import { FairSlots } from '../../../shared/io/fair-slots.ts'
 
 /**
- * Each search occupies a connection for seconds, and there are few: API requests must not wait for dashboard searches.
+ * Each search occupies a connection for seconds, and there are few: API requests must not wait for dashboard searches. Organisations
+ * get their turn: the searches of one do not keep those of others from being made.
  */
-const withSearchSlot = semaphore(3)
+const slots = new FairSlots({ slots: 3, testSlots: 3 })
+const untilFree = { waitMs: Number.POSITIVE_INFINITY, maxWaiting: Number.POSITIVE_INFINITY }
 
 /**
- * Runs a search with a time limit for each statement and limited concurrency; with `isOneInstant`, all its statements
+ * Runs a search of an organisation, of operators if null, with a time limit for each statement and limited concurrency; with `isOneInstant`, all its statements
  * read the same snapshot. Throws 400 naming `param`, which narrows the search, on timeout.
  */
 export async function runSearch<T>(
   db: Database,
   { ms, param }: { ms: number; param: string },
+  organisationId: string | null,
   read: (tx: Connection) => Promise<T>,
   { isOneInstant = false } = {},
 ): Promise<T> {
   try {
-    return await withSearchSlot(() =>
+    const owner = { organisationId: organisationId ?? '', environment: 'live' } as const
+    const run = await slots.run(owner, untilFree, () =>
       db.$transaction(async tx => {
         if (isOneInstant) await tx.$executeRawUnsafe('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ')
         await tx.$executeRawUnsafe(`SET LOCAL statement_timeout = ${ms}`)
         return read(tx)
       }),
     )
+    return run!.result
   } catch (error) {
     if (!isStatementTimeout(error)) throw error
     const message = 'This search takes too long. Choose a shorter time range.'

@@ -40,6 +40,7 @@ export async function readFigures(
   const rows = await runSearch(
     db,
     usageBound,
+    organisationId,
     tx => tx.$queryRaw<Row[]>`
       WITH recent AS (
         SELECT id, url, status, attempts, created_at FROM webhook_deliveries

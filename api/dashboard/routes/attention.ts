@@ -48,7 +48,9 @@ const attention = endpoint({
     const nowMs = services.clock.now()
     const { filter } = await readUsageFilter(services, organisationId, query, readSpan(query, nowMs))
     const lastHour = { ...filter, from: new Date(nowMs - hourMs), to: new Date(nowMs + 1) }
-    const outages = await runSearch(services.db, usageBound, tx => listOutages(tx, filter, lastHour))
+    const outages = await runSearch(services.db, usageBound, filter.organisationId, tx =>
+      listOutages(tx, filter, lastHour),
+    )
     const isOver = ({ to }: Outage) => to !== null
     const lists = [
       outages.filter(outage => !isOver(outage)).map(presentOutage),
@@ -146,7 +148,7 @@ async function listRateLimited(services: Platform, filter: UsageFilter): Promise
     durations: false,
     limit: maxKeys,
   } as const
-  const { rows } = await runSearch(services.db, usageBound, tx => sumUsage(tx, filter, grouping))
+  const { rows } = await runSearch(services.db, usageBound, filter.organisationId, tx => sumUsage(tx, filter, grouping))
   const limited = rows
     .map(({ groups, requests, outcomes }) => ({ id: groups[0]!, requests, refused: outcomes.rate_limited }))
     .filter(({ requests, refused }) => refused >= minLimited && refused >= limitedShare * requests)

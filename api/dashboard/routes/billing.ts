@@ -187,7 +187,7 @@ const ledger = endpoint({
     return readPage(
       query,
       page =>
-        runSearch(db, summing, tx =>
+        runSearch(db, summing, organisationId, tx =>
           listStatementLines(tx, { ...page, ...period, organisationId, detail, kind, balances: true }),
         ),
       async lines => lines.map(presentLine),
@@ -223,7 +223,7 @@ const totals = endpoint({
   answers: { 200: { description: 'The balances, and the sums by kind, day, key and member.' } },
   async handle({ services: { db, clock }, organisationId, query }): Promise<StatementTotals> {
     const period = periodOf(query, clock.now())
-    const sums = await runSearch(db, summing, tx => getStatementTotals(tx, organisationId, period))
+    const sums = await runSearch(db, summing, organisationId, tx => getStatementTotals(tx, organisationId, period))
     return {
       ...period,
       currency: 'usd',

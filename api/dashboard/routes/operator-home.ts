@@ -43,7 +43,7 @@ const activity = endpoint({
     const span = readSpan(query, services.clock.now())
     const filter = filterOf(query, span)
     const { step, source, before } = span
-    return runSearch(services.db, usageBound, async tx => {
+    return runSearch(services.db, usageBound, null, async tx => {
       const common = { source, by: [], order: 'time' } as const
       const { rows, total } = await sumUsage(tx, filter, { ...common, step, limit: maxPeriods })
       const earlier = await sumUsage(tx, { ...filter, ...before }, { ...common, step: null, limit: 1 })
@@ -102,7 +102,7 @@ const top = endpoint({
       source: span.source,
       order: query.by,
     }
-    const { rows } = await runSearch(services.db, usageBound, tx => sumUsage(tx, filterOf(query, span), grouping))
+    const { rows } = await runSearch(services.db, usageBound, null, tx => sumUsage(tx, filterOf(query, span), grouping))
     const ids = rows.map(({ groups }) => groups[0]!)
     const found = await services.db.organisation.findMany({
       where: { id: { in: ids } },

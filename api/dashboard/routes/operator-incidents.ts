@@ -129,7 +129,7 @@ async function readAffected(
 ): Promise<Affected> {
   const filter = { organisationId: null, environment: 'live', provider, from, to } as const
   const grouping = { step: null, source, order: 'errors', durations: false, limit: maxAffected } as const
-  const [organisations, keys] = await runSearch(db, usageBound, async tx => [
+  const [organisations, keys] = await runSearch(db, usageBound, null, async tx => [
     await sumUsage(tx, filter, { ...grouping, by: ['organisation'] }),
     await sumUsage(tx, filter, { ...grouping, by: ['key'] }),
   ])

@@ -188,8 +188,8 @@ async function readKnown(services: Platform, provider?: string): Promise<Known> 
   const [{ nowMs, reports }, pauses, days, hours] = await Promise.all([
     readHealth(redis),
     providerPauses.list(),
-    runSearch(db, usageBound, tx => sumUsage(tx, filter, { ...grouping, step: null })),
-    runSearch(db, usageBound, tx => sumUsage(tx, filter, { ...grouping, step: 'hour', durations: false })),
+    runSearch(db, usageBound, null, tx => sumUsage(tx, filter, { ...grouping, step: null })),
+    runSearch(db, usageBound, null, tx => sumUsage(tx, filter, { ...grouping, step: 'hour', durations: false })),
   ])
   const models = [...catalog.models.values()].filter(({ disabled }) => !disabled)
   return {

@@ -73,7 +73,7 @@ const list = endpoint({
     const page = await readPage(
       { limit, order },
       ({ limit: take }) =>
-        runSearch(services.db, searchBound, tx => {
+        runSearch(services.db, searchBound, organisationId, tx => {
           const find = (narrowed: Prisma.GenerationWhereInput, take: number) =>
             tx.generation.findMany({ where: narrowed, select: listed, orderBy: orderBy(ordering), take })
           if (sort === 'time') return findInHours(tx, where, filters, { limit: take, order }, find)
@@ -101,7 +101,7 @@ const count = endpoint({
   async handle({ services, organisationId, query }): Promise<RequestCount> {
     const where = await whereOf(services, organisationId, query)
     const summed = isOfWholeHours(services, where) ? summedSearch(where, query) : null
-    return runSearch(services.db, searchBound, async tx => {
+    return runSearch(services.db, searchBound, organisationId, async tx => {
       if (summed) return { requests: await countRequests(tx, summed.filter, summed.among), has_more: false }
       const narrowed = await inHours(tx, where, query)
       const since = isIndexed(query) ? null : await readLimit(tx, narrowed)

@@ -107,7 +107,7 @@ async function findRequest(services: Platform, organisationId: string, id: strin
   if (own || id.length > maxIdLength) return own
   const { from: gte, to: lte } = searchSpan(services, {}, id)
   const where = { organisationId, createdAt: { gte, lte }, ...whereId(id, id) }
-  return runSearch(db, { ...searchBound, param: 'id' }, tx =>
+  return runSearch(db, { ...searchBound, param: 'id' }, organisationId, tx =>
     tx.generation.findFirst({ where, orderBy: { createdAt: 'desc' } }),
   )
 }
@@ -138,7 +138,7 @@ const neighbours = endpoint({
     const find = async (order: 'asc' | 'desc') => {
       const ordering = { sort: 'time', order } as const
       const rest = beyond(where, ordering, row)
-      const [found] = await runSearch(db, searchBound, tx =>
+      const [found] = await runSearch(db, searchBound, organisationId, tx =>
         findInHours(tx, rest, query, { limit: 1, order }, (narrowed, take) =>
           tx.generation.findMany({ where: narrowed, select: { id: true }, orderBy: orderBy(ordering), take }),
         ),

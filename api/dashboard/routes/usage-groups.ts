@@ -132,7 +132,7 @@ async function readGroups(
   const { filter, environment } = await readUsageFilter(services, organisationId, query, span)
   const source = sourceOf(names, span, query.tag, span.source)
   const grouping = { step: isWhole ? null : span.step, source, by: names, limit: max }
-  const { sums, total, earlier } = await runSearch(services.db, usageBound, async tx => {
+  const { sums, total, earlier } = await runSearch(services.db, usageBound, organisationId, async tx => {
     const read = await sumUsage(tx, filter, { ...grouping, order: isWhole ? 'cost' : 'latest' })
     const past = isWhole ? await readEarlier(tx, { ...filter, ...span.before }, { ...grouping, order: 'cost' }) : null
     return { sums: read.rows, total: read.total ?? zeroUsage, earlier: past }

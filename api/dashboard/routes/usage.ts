@@ -111,7 +111,7 @@ export async function readSeries(
 ): Promise<UsageChart> {
   const { by, measure, environment, source } = shown
   const wanted = { step: span.step, source, by, measure, maxSeries }
-  const rows = await runSearch(services.db, usageBound, tx => sumSeries(tx, filter, wanted))
+  const rows = await runSearch(services.db, usageBound, filter.organisationId, tx => sumSeries(tx, filter, wanted))
   const present = measure === 'cost' ? usdFromNano : Number
   const bySeries = Map.groupBy(rows, ({ id }) => id)
   const nameOf = await namesOf(services, by, [...bySeries.keys()])

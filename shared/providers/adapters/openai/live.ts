@@ -1,8 +1,10 @@
+import { GatewayError } from '../../../base/errors.ts'
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { formatPath } from '../../../base/json.ts'
 import type { MonotonicMs } from '../../../base/time.ts'
 import type {
+  JudgeModel,
   PendingWork,
   RealtimeAdapter,
   RealtimeMeter,
@@ -22,14 +24,14 @@ import { eventOf, nameOf, secondsOf, tokensUsed } from './realtime-usage.ts'
 /** Matches every frame that can name another model, which its delegate is, or a file of the provider's account. */
 const marks = /"(?:delegation|responses|decisions|file_id)"/i
 
-/** Blocks also frames that name models without a price, to which a session would delegate tasks, and stored files. */
+/** Blocks also frames that name models to which a session may not delegate tasks, and stored files. */
 const liveGuard: SessionGuard = {
   ...toolGuard,
   suspects: frame => marks.test(frame.toString('latin1')) || toolGuard.suspects(frame),
-  refusal: (frame, isPriced) =>
+  refusal: (frame, judge) =>
     refusalOf(frame, event => {
       checkUnpriced(event)
-      checkNames(event, isPriced)
+      checkNames(event, judge)
     }),
 }
 
@@ -196,7 +198,7 @@ function delegatedUsage({ type }: Json, event: Json): readonly RealtimeUse[] {
 }
 
 /** Names count wherever they are, apart from the session's own model and from functions, which the client runs. */
-function checkNames(value: unknown, isPriced: (model: string) => boolean, path: readonly string[] = []): void {
+function checkNames(value: unknown, judge: JudgeModel, path: readonly string[] = []): void {
   if (typeof value !== 'object' || value === null) return
   for (const [name, member] of Object.entries(value)) {
     const at = [...path, name]
@@ -207,10 +209,18 @@ function checkNames(value: unknown, isPriced: (model: string) => boolean, path: 
         if (member !== null) throw unsupported('Files by id are not supported here.', at)
         break
       case 'model':
-        if (typeof member !== 'string' || isPriced(member) || formatPath(at) === 'session.model') break
-        throw unsupported(`There is no price for \`${formatPath([member])}\` here: name another model.`, at)
+        if (typeof member === 'string' && formatPath(at) !== 'session.model') checkModel(member, judge, at)
+        break
       default:
-        checkNames(member, isPriced, at)
+        checkNames(member, judge, at)
     }
   }
+}
+
+function checkModel(model: string, judge: JudgeModel, path: readonly string[]): void {
+  const fault = judge(model)
+  const name = formatPath([model])
+  if (fault === 'unpriced') throw unsupported(`There is no price for \`${name}\` here: name another model.`, path)
+  if (fault === 'not_allowed')
+    throw new GatewayError('model_not_allowed', `This key may not use \`${name}\`.`, { param: formatPath([...path]) })
 }
