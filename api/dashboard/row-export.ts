@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { csvLine } from '../../shared/base/csv.ts'
 import type { Database } from '../../shared/io/db.ts'
-import { FairSlots } from '../../shared/io/fair-slots.ts'
+import { FairSlots, untilFree } from '../../shared/io/fair-slots.ts'
 import type { Context } from '../endpoint.ts'
 
 export type ExportFormat = 'csv' | 'jsonl'
@@ -13,7 +13,6 @@ const rowsPerPage = 1_000
  * their turn: who asks for many files does not keep others from theirs.
  */
 const slots = new FairSlots({ slots: 2, testSlots: 2 })
-const everyPage = { waitMs: Number.POSITIVE_INFINITY, maxWaiting: Number.POSITIVE_INFINITY }
 
 /** Reads a page of the export that a request asked for, once there is a slot; nothing if its client has left meanwhile. */
 export type PageReader = <Row>(read: () => Promise<Row[]>) => Promise<Row[]>
@@ -21,7 +20,7 @@ export type PageReader = <Row>(read: () => Promise<Row[]>) => Promise<Row[]>
 export function exportReader({ state: { client, organisationId } }: Context): PageReader {
   // Operators export what belongs to no organisation.
   const owner = { organisationId: organisationId ?? '', environment: 'live' } as const
-  return async read => (await slots.run(owner, everyPage, async () => (client.gone ? [] : read())))!.result
+  return async read => (await slots.run(owner, untilFree, async () => (client.gone ? [] : read())))!.result
 }
 
 /** A column of an export; `text`: its value in CSV, where that is not its value in JSON. */

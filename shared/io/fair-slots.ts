@@ -1,6 +1,10 @@
 import { elapsedMs, type MonotonicMs, preciseMonotonic } from '../base/time.ts'
+
 /** Whose work it is; the work of test keys, which is free, comes after that of live keys. */
 export type SlotOwner = Readonly<{ organisationId: string; environment: 'live' | 'test' }>
+
+/** How long work waits, and behind how many others: until its turn, and behind any number. */
+export const untilFree = { waitMs: Number.POSITIVE_INFINITY, maxWaiting: Number.POSITIVE_INFINITY }
 
 type Waiting = { owner: SlotOwner; start(): void; refuse(): void }
 

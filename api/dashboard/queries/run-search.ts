@@ -1,17 +1,16 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { type Connection, type Database, isStatementTimeout } from '../../../shared/io/db.ts'
-import { FairSlots } from '../../../shared/io/fair-slots.ts'
+import { FairSlots, untilFree } from '../../../shared/io/fair-slots.ts'
 
 /**
  * Each search occupies a connection for seconds, and there are few: API requests must not wait for dashboard searches. Organisations
  * get their turn: the searches of one do not keep those of others from being made.
  */
 const slots = new FairSlots({ slots: 3, testSlots: 3 })
-const untilFree = { waitMs: Number.POSITIVE_INFINITY, maxWaiting: Number.POSITIVE_INFINITY }
 
 /**
- * Runs a search of an organisation, of operators if null, with a time limit for each statement and limited concurrency; with `isOneInstant`, all its statements
- * read the same snapshot. Throws 400 naming `param`, which narrows the search, on timeout.
+ * Runs a search of an organisation, of operators if null, with a time limit for each statement and limited concurrency; with
+ * `isOneInstant`, all its statements read the same snapshot. Throws 400 naming `param`, which narrows the search, on timeout.
  */
 export async function runSearch<T>(
   db: Database,
