@@ -6,7 +6,7 @@ import { awaitFirstFrame } from '../../../shared/media/first-frame.ts'
 import { elevenlabs } from '../../../shared/providers/adapters/elevenlabs/protocol.ts'
 import type { SyncAdapter } from '../../../shared/providers/contract.ts'
 import type { FailureReason } from '../../../shared/providers/provider-error.ts'
-import { error, heard, invalid, said, startElevenLabs, voices } from '../../emulators/elevenlabs.ts'
+import { error, heard, invalid, libraryVoice, said, startElevenLabs, voices } from '../../emulators/elevenlabs.ts'
 import { json, type Reply } from '../../emulators/emulator.ts'
 import { fieldsOf } from '../../emulators/openai-videos.ts'
 import { connectionTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
@@ -207,6 +207,19 @@ test.serial('a voice that is not there is a fault of the field `voice`', async t
   t.deepEqual([fault.reason, fault.param, fault.status], ['invalid_request', 'voice', 404])
 })
 
+test.serial('a voice that the account’s plan does not include is a fault of the field `voice`', async t => {
+  const fault = await providerFault(made('speech', { voice: libraryVoice }))
+  t.deepEqual([fault.reason, fault.param, fault.status], ['invalid_request', 'voice', 402])
+  t.regex(fault.message, /^Free users cannot use library voices/)
+})
+
+test.serial('a keyword that ElevenLabs does not take is a fault of the field `keywords`', async t => {
+  for (const keyword of ['a b c d e f', 'x'.repeat(50), '<b>']) {
+    const fault = await providerFault(made('transcription', { keywords: [keyword] }))
+    t.deepEqual([fault.reason, fault.param], ['invalid_request', 'keywords'])
+  }
+})
+
 const validation = (...loc: (string | number)[]) => invalid({ loc, msg: 'Wrong.', type: 'value_error' })
 const fields: [Kind, Reply, string | null][] = [
   ['speech', error(400, 'max_character_limit_exceeded', 'Too long.'), 'input'],
@@ -239,6 +252,11 @@ for (const [i, [kind, reply, param]] of fields.entries())
 const faults: [string, Reply, FailureReason][] = [
   ['no money', error(401, 'quota_exceeded', 'You have insufficient quota.'), 'quota'],
   ['no money in the newer form', json(401, { detail: { code: 'quota_exceeded', message: 'No.' } }), 'quota'],
+  [
+    'what the plan does not include',
+    json(402, { detail: { code: 'paid_plan_required', message: 'Upgrade to use music.' } }),
+    'model_unavailable',
+  ],
   ['a refused key', error(401, 'invalid_api_key', 'Invalid API key'), 'auth'],
   ['too many at once', error(429, 'too_many_concurrent_requests', 'Too many.'), 'rate_limited'],
   ['a busy system', error(503, 'system_busy', 'Busy.'), 'rate_limited'],

@@ -23,10 +23,25 @@ const reasonsByCode: ReadonlyMap<string, Classification> = new Map([
  */
 export function failure(status: number, headers: Headers, body: string): ProviderError {
   const json = parseJsonOrNull(body)
-  const match = reasonsByCode.get(readOptionalText(json, 'detail.code') ?? '') ??
-    reasonsByCode.get(readOptionalText(json, 'detail.status') ?? '') ?? { reason: reasonOfStatus(status) }
-  const message = ['detail.0.msg', 'detail.message', 'detail'].map(path => readOptionalText(json, path)).find(Boolean)
-  return withParam(refusal(match.reason, message ?? '', status, headers), match.field ?? fieldOf(json))
+  const message =
+    ['detail.0.msg', 'detail.message', 'detail'].map(path => readOptionalText(json, path)).find(Boolean) ?? ''
+  const code = readOptionalText(json, 'detail.code') ?? ''
+  const match =
+    code === 'paid_plan_required'
+      ? beyondPlan(message)
+      : (reasonsByCode.get(code) ??
+        reasonsByCode.get(readOptionalText(json, 'detail.status') ?? '') ?? { reason: reasonOfStatus(status) })
+  return withParam(refusal(match.reason, message, status, headers), match.field ?? fieldOf(json))
+}
+
+/**
+ * A 402 of a request that the account's plan does not include: “Free users cannot use library voices via the API.”
+ * (dograh-hq/dograh#290). The account still has credit for others.
+ */
+function beyondPlan(message: string): Classification {
+  return /\bvoices?\b/i.test(message)
+    ? { reason: 'invalid_request', field: 'voice_id' }
+    : { reason: 'model_unavailable' }
 }
 
 /** ElevenLabs' own field that a refusal names. */
