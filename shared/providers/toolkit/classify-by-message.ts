@@ -6,8 +6,10 @@ import { reasonOfStatus, refusal } from './refusal.ts'
 const messagePatterns: [words: RegExp, reason: FailureReason][] = [
   [/(?:insufficient|not (?:have )?enough|out of|no (?:more )?)[\s_]?(?:credits?|balance|funds|quota)\b/i, 'quota'],
   [/moderat|nsfw|(?:content|usage|safety)[\s_]polic|inappropriate|prohibited|copyright/i, 'content_filter'],
+  // Of a file that this gateway serves.
+  [/(?:not|cannot|can't|failed to|unable to) (?:be )?(?:download|fetch)/i, 'server_error'],
   [
-    /invalid|unsupported|not supported|corrupt|no[\s_](?:\w+[\s_])?face|(?:not|cannot|can't|failed to) (?:be )?(?:found|detect|download|read|decode|open)|too (?:long|short|large|small)/i,
+    /invalid|unsupported|not supported|corrupt|no[\s_](?:\w+[\s_])?face|(?:not|cannot|can't|failed to) (?:be )?(?:found|detect|read|decode|open)|too (?:long|short|large|small)/i,
     'invalid_request',
   ],
 ]

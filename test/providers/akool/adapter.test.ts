@@ -25,6 +25,7 @@ const call = (traits?: Deployment['traits']): QueuedCall<'face_swap'> => ({
     deployment: { ...deployment, ...(traits && { traits }) },
   },
   jobId: 'job_conformance0',
+  attempt: 1,
   input: { seconds: 10.5, maxSeconds: null, sourceFaceConsent: true },
   sources: new Map([
     ['video_url', videoSource],

@@ -241,7 +241,7 @@ test('started: talking avatars and face swaps that an operator describes', async
   const { target } = falVideo('kling-v3-pro')
   const deployment = { ...target.deployment, traits: { ...traits, ...more, aspect_ratio_field: 'ratio' } }
   const avatar = { avatarId: null, script: null, voiceId: null, resolution: '720p', aspectRatio: null }
-  const base = { target: { ...target, deployment }, jobId: 'job_1', callbackUrl: null }
+  const base = { target: { ...target, deployment }, jobId: 'job_1', attempt: 1, callbackUrl: null }
   const said = { ...avatar, estimatedSeconds: 9, sourceFaceConsent: true }
   const avatars = bench('fal', fal, 'avatar', startFal)
   const spoken = new Map([

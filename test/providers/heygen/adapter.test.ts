@@ -1,8 +1,9 @@
 import type { AvatarInput } from '../../../shared/kinds/avatar.ts'
 import { heygen } from '../../../shared/providers/adapters/heygen/protocol.ts'
 import type { ProviderCallback } from '../../../shared/providers/contract.ts'
+import { json } from '../../emulators/emulator.ts'
 import { heygenError, heygenEvent, realSeconds, startHeygen } from '../../emulators/heygen.ts'
-import { callOf, queuedConformance } from '../../support/jobs/queued-adapter.ts'
+import { callOf, connectionTo, providerFault, queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { audioSource, hiddenImage, imageSource, videoSource } from '../../support/jobs/sources.ts'
 import { test } from '../../support/test.ts'
@@ -91,6 +92,34 @@ test('started: a lip sync in both modes', async t => {
   }
 })
 
+test('started once: a start that is repeated with its number, after its answer was lost', async t => {
+  let isLosing = true
+  const { url, works, emulator, close } = await startHeygen({ losesAnswer: () => isLosing })
+  const connection = connectionTo('heygen', heygen, url)
+  const { start, find } = avatars.adapter
+  t.is((await providerFault(start(talking(), connection, null))).reason, 'connection')
+  isLosing = false
+  const [id] = works.keys()
+  t.deepEqual(await find!(talking(), connection), { id })
+  t.deepEqual(await start(talking(), connection, null), { id })
+  t.is(works.size, 1)
+  t.is(emulator.requests[0]!.headers['idempotency-key'], 'job_conformance0-1')
+  // After a refusal a start has another number, so that it gets no earlier answer.
+  await start({ ...talking(), attempt: 2 }, connection, null)
+  t.is(works.size, 2)
+  await close()
+})
+
+test('unclear, so that it is looked for: a start whose first request is still under way', async t => {
+  await avatars.using(async ({ emulator }, connection) => {
+    emulator.next(heygenError(409, 'request_in_progress', 'The original request is still in flight'))
+    const error = await providerFault(avatars.adapter.start(talking(), connection, null))
+    t.deepEqual([error.reason, error.status], ['server_error', null])
+    emulator.next(json(200, { data: [{ id: 'other', title: 'job_conformance0 copy' }], has_more: false }))
+    t.is(await avatars.adapter.find!(talking(), connection), null)
+  })
+})
+
 test('400 for a row that lets callers choose a resolution, before anything is sent', async t => {
   const whole = dubbing()
   const model = { ...whole.target.model, kind: { takes: 'video' as const, resolutions: ['720p', '1080p'] } }
@@ -132,7 +161,8 @@ test('reported: every status of both kinds', async t => {
     [{ ...done, duration: -1 }, 'failed: invalid_response'],
     [failed('render_failed', 'The avatar could not be rendered'), 'failed: server_error'],
     [failed('moderation_failed', 'The script was refused'), 'failed: content_filter'],
-    [failed(null, 'Failed to download the audio'), 'failed: invalid_request'],
+    // The audio was served by this gateway.
+    [failed(null, 'Failed to download the audio'), 'failed: server_error'],
     [failed('insufficient_credit', 'Top up'), 'failed: quota'],
     [failed(null, null), 'failed: server_error'],
     [{ status: 'archived' }, 'throws invalid_response'],

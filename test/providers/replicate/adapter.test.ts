@@ -93,6 +93,7 @@ test('started: the model described in docs/providers.md', async t => {
   const sent = await started({
     target,
     jobId: 'job_1',
+    attempt: 1,
     input,
     sources: new Map(Object.entries(first)),
     callbackUrl: null,
@@ -175,7 +176,7 @@ test('reported: a face swap and the parts of a mesh', async t => {
       ['face_image_url', imageSource],
     ])
     const input = { seconds: 5, maxSeconds: 60, sourceFaceConsent: true } as const
-    await swap.start({ target, jobId: 'job_1', input, sources, callbackUrl: null }, connection, null)
+    await swap.start({ target, jobId: 'job_1', attempt: 1, input, sources, callbackUrl: null }, connection, null)
     t.deepEqual(emulator.requests.at(-1)!.body.input, {
       target: 'https://files.example/voice.mp3',
       face: 'https://files.example/face.png',

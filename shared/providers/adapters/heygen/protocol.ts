@@ -23,13 +23,18 @@ export const heygen: Protocol = {
 }
 
 const notFound = 404
+/** The first start with this idempotency key is still under way. */
+const inProgress = 'request_in_progress'
 
 /** `{"error":{"code":"…","message":"…"}}`. A 404 refers to an avatar, a voice or a file in the request. */
 function failure(status: number, headers: Headers, body: string): ProviderError {
   const json = parseJsonOrNull(body)
   const message = readOptionalText(json, 'error.message') ?? readOptionalText(json, 'message') ?? ''
+  const code = readOptionalText(json, 'error.code') ?? ''
+  // Without a status this is not taken for a refusal: the job may have been started.
+  if (code === inProgress) return refusal('server_error', message, null, headers)
   if (status === notFound) return refusal('invalid_request', message, status, headers)
-  return classifyResponse(status, headers, message, readOptionalText(json, 'error.code') ?? '')
+  return classifyResponse(status, headers, message, code)
 }
 
 /**

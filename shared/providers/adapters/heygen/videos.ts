@@ -5,9 +5,11 @@ import { classifyWorkFailure } from '../../toolkit/classify-by-message.ts'
 import {
   invalidResponse,
   readHandle,
+  readList,
   readOptionalAmount,
   readOptionalText,
   readText,
+  valueAt,
 } from '../../toolkit/json-fields.ts'
 import { completedReport, noInvoice, pendingReport, videoAt } from '../../toolkit/poll-reports.ts'
 
@@ -19,8 +21,19 @@ const lipsyncs = '/v3/lipsyncs'
 export const avatar: QueuedAdapter<'avatar'> = {
   poll,
   async start(call, connection) {
-    const { json } = await connection.send({ method: 'POST', path: videos, json: await talkingVideo(call) })
+    // A repeated start gets the answer of the first for 24 hours (heygen-cli, gen/video.go).
+    const headers = { 'idempotency-key': `${call.jobId}-${call.attempt}` }
+    const { json } = await connection.send({ method: 'POST', path: videos, headers, json: await talkingVideo(call) })
     return { id: readHandle(json, 'data.video_id') }
+  },
+  /** Videos are listed by a part of their title, which is the job's id. */
+  async find({ jobId }, connection) {
+    const { json } = await connection.send({
+      method: 'GET',
+      path: `${videos}?${new URLSearchParams({ title: jobId })}`,
+    })
+    const found = readList(json, 'data').find(entry => valueAt(entry, 'title') === jobId)
+    return found === undefined ? null : { id: readHandle(found, 'id') }
   },
   check: ({ id }, connection) => pollVideo(videos, id, connection),
 }
