@@ -42,28 +42,28 @@ export type HeygenOptions = WorkOptions & {
   losesAnswer?: () => boolean
 }
 
-/** HeyGen's API v3 on a local port. A video is made once for each `Idempotency-Key`. */
+/** HeyGen's API v3 on a local port. A video or lip sync is made once for each `Idempotency-Key` and path. */
 export function startHeygen({ losesAnswer = () => false, ...options }: HeygenOptions = {}) {
-  const made = new Map<string, string>()
+  const made = new Map<string, Reply>()
   const route = (request: Recorded, desk: Desk): Reply | null => {
-    if (request.method !== 'POST' || request.path !== '/v3/videos') return replyTo(request, desk)
+    if (request.method !== 'POST') return replyTo(request, desk)
     const key = request.headers['idempotency-key']?.toString()
     if (key !== undefined && !/^[\w:.-]{1,255}$/.test(key))
       return heygenError(400, 'invalid_parameter', 'Idempotency-Key is invalid')
-    const earlier = key === undefined ? undefined : made.get(key)
-    if (earlier) return json(200, { data: { video_id: earlier, status: 'waiting' } })
-    const known = new Set(desk.works.keys())
+    const earlier = made.get(`${request.path} ${key}`)
+    if (earlier) return earlier
+    const count = desk.works.size
     const reply = replyTo(request, desk)
-    const [id] = [...desk.works.keys()].filter(one => !known.has(one))
-    if (id && key !== undefined) made.set(key, id)
-    return id && losesAnswer() ? reset : reply
+    const isMade = reply !== null && desk.works.size > count
+    if (isMade && key !== undefined) made.set(`${request.path} ${key}`, reply)
+    return isMade && losesAnswer() ? reset : reply
   }
   return startWork(route, heygenError(404, 'not_found', 'Resource not found'), options)
 }
 
 /** An error as HeyGen writes it. */
-export function heygenError(status: number, code: string, message: string): Reply {
-  return json(status, { error: { code, message, param: null, doc_url: null } })
+export function heygenError(status: number, code: string, message: string, param: string | null = null): Reply {
+  return json(status, { error: { code, message, param, doc_url: null } })
 }
 
 /** An event of the account's endpoint: its headers and body. */
@@ -88,9 +88,16 @@ function replyTo(request: Recorded, desk: Desk): Reply | null {
     return json(200, { data: { lipsync_id: desk.add(request).id } })
   }
   if (method !== 'GET') return null
-  if (path === '/v3/videos') {
-    const listed = [...desk.works.values()].filter(work => work.path === path).map(work => resource(work, desk) as Json)
-    return page(listed, query, 100, ({ title }) => title?.includes(query.get('title') ?? '') ?? false)
+  if (path === '/v3/users/me') return json(200, { data: { username: 'gateway', billing_type: 'wallet' } })
+  if (path === '/v3/videos' || path === '/v3/lipsyncs') {
+    const part = path === '/v3/videos' ? (query.get('title') ?? '') : ''
+    const listed = [...desk.works.values()].filter(work => work.path === path && work.body.title?.includes(part))
+    return page(
+      listed.map(work => resource(work, desk)),
+      query,
+      100,
+      () => true,
+    )
   }
   if (path === '/v3/avatars/looks') return page(looks, query, 50, row => matches(row.avatar_type, query, 'avatar_type'))
   if (path === '/v3/voices') return page(voices, query, 100, row => matches(row.language, query, 'language'))
