@@ -132,6 +132,15 @@ test('reported: every status and form of output', async t => {
     [{ status: 'succeeded', output: null, data_removed: true }, 'failed: invalid_response'],
     [{ status: 'failed', error: 'CUDA out of memory' }, 'failed: server_error'],
     [{ status: 'failed', error: 'The input or output was flagged as sensitive. (E005)' }, 'failed: content_filter'],
+    [{ status: 'failed', error: 'Failure to pass the risk control system' }, 'failed: content_filter'],
+    [
+      {
+        status: 'failed',
+        error: 'Image aspect ratio (0.30) is outside the allowed range [0.40 (1:2.5), 2.50 (2.5:1)]',
+      },
+      'failed: invalid_request',
+    ],
+    [{ status: 'failed', error: 'Prediction interrupted; please retry (code: PA)' }, 'failed: server_error'],
     [{ status: 'failed', error: null }, 'failed: server_error'],
     [{ status: 'canceled' }, 'failed: server_error'],
     [{ status: 'aborted' }, 'failed: server_error'],

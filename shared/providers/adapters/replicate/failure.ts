@@ -1,4 +1,5 @@
 import type { FailureReason, ProviderError } from '../../provider-error.ts'
+import { unfitSize } from '../../toolkit/classify-by-message.ts'
 import { type Headers, parseJsonOrNull, readOptionalText } from '../../toolkit/json-fields.ts'
 import { reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
 
@@ -15,9 +16,9 @@ export function failure(status: number, headers: Headers, body: string): Provide
 
 /** Classifies a prediction's `error`: a free text from the model. */
 export function reasonOfText(message: string): FailureReason {
-  return /flagged as sensitive|\(E005\)|nsfw|content (policy|moderation)/i.test(message)
-    ? 'content_filter'
-    : 'server_error'
+  if (/flagged as sensitive|\(E005\)|nsfw|content (policy|moderation)|risk control/i.test(message))
+    return 'content_filter'
+  return unfitSize.test(message) ? 'invalid_request' : 'server_error'
 }
 
 /** The input field that a failure's message mentions; null if there is none. */
