@@ -10,6 +10,8 @@ type Fault = { loc: (string | number)[]; msg: string; type: string }
 export const voices = ['JBFqnCBsd6RMkjVDRZzb', '21m00Tcm4TlvDq8ikWAM']
 /** A voice of the library, which an account without a plan cannot use. */
 export const libraryVoice = 'HuLbOdhRlvQQN8oPP0AJ'
+/** Another one, which it does not include either. */
+export const professionalVoice = 'ProfessionalVoice001'
 /** The most characters of one request. */
 const speechModels: Record<string, number> = {
   eleven_v3: 5_000,
@@ -85,6 +87,8 @@ function speech({ body, query }: Recorded, voice: string): Reply {
   const settingFault = fieldFault(body.voice_settings ?? {}, settings, ['body', 'voice_settings'])
   if (settingFault) return invalid(settingFault)
   if (voice === libraryVoice) return planRequired
+  if (voice === professionalVoice) return tierRequired
+  if (!/^[a-z\d]+$/i.test(voice)) return error(400, 'invalid_uid', `An invalid ID has been received: '${voice}'.`)
   if (!voices.includes(voice)) return error(404, 'voice_not_found', `A voice with voice_id ${voice} was not found.`)
   const characters = [...body.text].length
   const max = speechModels[body.model_id ?? 'eleven_multilingual_v2']!
@@ -100,6 +104,15 @@ const planRequired = json(402, {
     message: 'Free users cannot use library voices via the API. Please upgrade your subscription to use this voice.',
     status: 'payment_required',
     request_id: 'req_emulated',
+  },
+})
+
+const tierRequired = json(403, {
+  detail: {
+    type: 'authorization_error',
+    code: 'subscription_required',
+    message: 'Professional voices require a Creator tier subscription or above.',
+    status: 'only_for_creator+',
   },
 })
 
