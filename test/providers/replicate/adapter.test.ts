@@ -244,6 +244,7 @@ test('failures of every form', t => {
     [402, { title: 'Insufficient credit' }, 'quota'],
     [404, { detail: 'The requested resource could not be found.' }, 'model_unavailable'],
     [422, { title: 'Input validation failed' }, 'invalid_request', 'Input validation failed'],
+    [422, { title: 'Invalid version or not permitted', detail: 'The version does not exist' }, 'model_unavailable'],
     [429, { detail: 'Request was throttled. Your rate limit resets in ~30s.' }, 'rate_limited'],
     [500, 'oops', 'server_error', 'The provider answered with status 500.'],
     [503, {}, 'overloaded'],

@@ -3,6 +3,8 @@ import { unfitSize } from '../../toolkit/classify-by-message.ts'
 import { type Headers, parseJsonOrNull, readOptionalText } from '../../toolkit/json-fields.ts'
 import { reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
 
+/** “The specified version does not exist (or perhaps you don't have permission to use it?)”, with status 422. */
+const noVersion = /^invalid version or not permitted/i
 const resetsInSeconds = /resets in ~?(\d{1,5})s/
 
 /** `{"title","detail","status"}` or `{"detail"}`. A throttled request gets its retry delay in the message only. */
@@ -11,7 +13,8 @@ export function failure(status: number, headers: Headers, body: string): Provide
   const message = readOptionalText(json, 'detail') ?? readOptionalText(json, 'title') ?? ''
   const [, seconds] = resetsInSeconds.exec(message) ?? []
   const waiting = seconds && !headers['retry-after'] ? { ...headers, 'retry-after': seconds } : headers
-  return refusal(reasonOfStatus(status), message, status, waiting)
+  const isAbsent = noVersion.test(readOptionalText(json, 'title') ?? '')
+  return refusal(isAbsent ? 'model_unavailable' : reasonOfStatus(status), message, status, waiting)
 }
 
 /** Classifies a prediction's `error`: a free text from the model. */
