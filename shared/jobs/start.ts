@@ -223,6 +223,7 @@ async function buildCall(
   return {
     target,
     jobId: job.id,
+    attempt: job.attempts,
     input: input as QueuedCall<QueuedKind>['input'],
     sources: sourcesOf(services, references),
     callbackUrl: reportsBack(services, job, protocol) ? await callbackUrl(services, job.id) : null,

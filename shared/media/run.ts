@@ -333,6 +333,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
       call: {
         target,
         jobId: this.id,
+        attempt: 1,
         input: this.#inputFor(target, references),
         sources: this.#sources(references),
         callbackUrl: null,

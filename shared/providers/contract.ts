@@ -135,6 +135,8 @@ export type QueuedCall<K extends WorkKind> = {
   target: Target
   /** The job's own id, sent as the idempotency key or external id where the provider takes one. */
   jobId: string
+  /** Counts the starts of the job; one whose outcome is unknown is repeated with the same number. */
+  attempt: number
   input: WorkKinds[K]['input']
   /** The references by field, e.g. `start_image_url`, `input_references.0`. */
   sources: ReadonlyMap<string, Source>

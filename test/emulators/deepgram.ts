@@ -45,6 +45,9 @@ function queryFault(query: URLSearchParams): string | null {
       if (query.get('model') === 'nova-2') return 'Keyterms are not supported for this model.'
     } else if (name !== 'model' && name !== 'language') return `Invalid query string: unknown parameter ${name}`
   }
+  // Tokens are counted as words here.
+  if (query.getAll('keyterm').join(' ').split(/\s+/).length > 500)
+    return 'Keyterm limit exceeded. The maximum number of tokens across all keyterms is 500.'
   const model = query.get('model') ?? ''
   const language = query.get('language') ?? 'en'
   const isServed = models.includes(model) && languages.test(language)

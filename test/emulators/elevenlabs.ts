@@ -8,6 +8,10 @@ type Json = Record<string, unknown>
 type Fault = { loc: (string | number)[]; msg: string; type: string }
 
 export const voices = ['JBFqnCBsd6RMkjVDRZzb', '21m00Tcm4TlvDq8ikWAM']
+/** A voice of the library, which an account without a plan cannot use. */
+export const libraryVoice = 'HuLbOdhRlvQQN8oPP0AJ'
+/** Another one, which it does not include either. */
+export const professionalVoice = 'ProfessionalVoice001'
 /** The most characters of one request. */
 const speechModels: Record<string, number> = {
   eleven_v3: 5_000,
@@ -82,6 +86,9 @@ function speech({ body, query }: Recorded, voice: string): Reply {
   if (fault || body.text === undefined) return invalid(fault ?? missing('text'))
   const settingFault = fieldFault(body.voice_settings ?? {}, settings, ['body', 'voice_settings'])
   if (settingFault) return invalid(settingFault)
+  if (voice === libraryVoice) return planRequired
+  if (voice === professionalVoice) return tierRequired
+  if (!/^[a-z\d]+$/i.test(voice)) return error(400, 'invalid_uid', `An invalid ID has been received: '${voice}'.`)
   if (!voices.includes(voice)) return error(404, 'voice_not_found', `A voice with voice_id ${voice} was not found.`)
   const characters = [...body.text].length
   const max = speechModels[body.model_id ?? 'eleven_multilingual_v2']!
@@ -89,6 +96,25 @@ function speech({ body, query }: Recorded, voice: string): Reply {
   if (characters > max) return error(400, 'max_character_limit_exceeded', excess)
   return soundReply(query, characters / charactersPerSecond, { 'character-cost': String(characters) })
 }
+
+const planRequired = json(402, {
+  detail: {
+    type: 'payment_required',
+    code: 'paid_plan_required',
+    message: 'Free users cannot use library voices via the API. Please upgrade your subscription to use this voice.',
+    status: 'payment_required',
+    request_id: 'req_emulated',
+  },
+})
+
+const tierRequired = json(403, {
+  detail: {
+    type: 'authorization_error',
+    code: 'subscription_required',
+    message: 'Professional voices require a Creator tier subscription or above.',
+    status: 'only_for_creator+',
+  },
+})
 
 const settings: Record<string, Check> = {
   stability: isNumber(0, 1),
@@ -163,7 +189,7 @@ async function transcript(request: Recorded): Promise<Reply> {
     timestamps_granularity: isOneOf('none', 'word', 'character'),
     tag_audio_events: isBoolean,
     diarize: isBoolean,
-    keyterms: value => (fields?.model_id === 'scribe_v2' ? isText(value) : 'Only scribe_v2 takes keyterms'),
+    keyterms: value => (fields?.model_id === 'scribe_v2' ? isKeyterm(value) : 'Only scribe_v2 takes keyterms'),
     temperature: value => isNumber(0, 2)(Number(value)),
   })
   if (!fields || fault || !fields.model_id) return invalid(fault ?? missing('model_id'))
@@ -193,6 +219,13 @@ export function heard(granularity: unknown = 'word', diarized = false): Json {
     transcription_id: 'trs_emulated',
     audio_duration_secs: 3.5,
   }
+}
+
+/** Less than 50 characters and at most 5 words (elevenlabs-js, BodySpeechToTextV1SpeechToTextPost). */
+function isKeyterm(value: unknown): string | null {
+  for (const term of [value].flat().map(String))
+    if (term.length >= 50 || term.split(/\s+/).length > 5 || /[<>{}[\]\\]/.test(term)) return 'Keyterm is not valid'
+  return null
 }
 
 type Check = (value: unknown) => string | null

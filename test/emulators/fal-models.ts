@@ -15,7 +15,8 @@ const hunyuan = (files: string) => ({
   seed: 7,
 })
 
-const kling = { negative_prompt: 'text', generate_audio: 'boolean', duration: upTo(15, 3) } as const
+/** “Either prompt or multi_prompt must be provided”: of the two only `prompt` is known here. */
+const kling = { prompt: 'text!', negative_prompt: 'text', generate_audio: 'boolean', duration: upTo(15, 3) } as const
 const seedance = {
   prompt: 'text!',
   duration: upTo(12, 4),
@@ -30,11 +31,11 @@ const hunyuanOptions = { enable_pbr: 'boolean', face_count: [40_000, 1_500_000] 
 export const models: Record<string, Model> = {
   ...syncMediaModels,
   'fal-ai/kling-video/v3/pro/text-to-video': {
-    input: { ...kling, prompt: 'text', aspect_ratio: ['16:9', '9:16', '1:1'] },
+    input: { ...kling, aspect_ratio: ['16:9', '9:16', '1:1'] },
     output: video,
   },
   'fal-ai/kling-video/v3/pro/image-to-video': {
-    input: { ...kling, prompt: 'text', start_image_url: 'file!', end_image_url: 'file' },
+    input: { ...kling, start_image_url: 'file!', end_image_url: 'file' },
     output: video,
   },
   'fal-ai/kling-video/v2.5-turbo/pro/image-to-video': {

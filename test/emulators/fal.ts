@@ -85,7 +85,7 @@ function viewOf(
   if (method !== 'GET') return null
   if (action === 'status') return statusOf(desk.poll(work.id)!, desk)
   if (work.status === 'pending') return falError(400, 'Request is still in progress')
-  if (cancelled.has(work.id)) return falError(400, 'Request was cancelled')
+  if (cancelled.has(work.id)) return json(499, { detail: 'Request was cancelled', error_type: 'client_cancelled' })
   const result = resultOf(work, desk.url)
   return json(result.status, result.body, { 'x-fal-request-id': work.id, 'x-fal-billable-units': '0.79' })
 }

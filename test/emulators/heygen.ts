@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { json, type Recorded, type Reply } from './emulator.ts'
+import { json, type Recorded, type Reply, reset } from './emulator.ts'
 import { type Desk, isWebUrl, type Json, startWork, unknownField, type Work, type WorkOptions } from './slow-work.ts'
 
 const engines = ['avatar_iii', 'avatar_iv', 'avatar_v']
@@ -37,14 +37,33 @@ const voices = ['English', 'English', 'German'].map((language, i) => ({
   support_locale: false,
 }))
 
-/** HeyGen's API v3 on a local port. */
-export function startHeygen(options: WorkOptions = {}) {
+export type HeygenOptions = WorkOptions & {
+  /** Whether the answer to a create request that was carried out is lost on its way. */
+  losesAnswer?: () => boolean
+}
+
+/** HeyGen's API v3 on a local port. A video or lip sync is made once for each `Idempotency-Key` and path. */
+export function startHeygen({ losesAnswer = () => false, ...options }: HeygenOptions = {}) {
+  const made = new Map<string, Reply>()
+  const route = (request: Recorded, desk: Desk): Reply | null => {
+    if (request.method !== 'POST') return replyTo(request, desk)
+    const key = request.headers['idempotency-key']?.toString()
+    if (key !== undefined && !/^[\w:.-]{1,255}$/.test(key))
+      return heygenError(400, 'invalid_parameter', 'Idempotency-Key is invalid')
+    const earlier = made.get(`${request.path} ${key}`)
+    if (earlier) return earlier
+    const count = desk.works.size
+    const reply = replyTo(request, desk)
+    const isMade = reply !== null && desk.works.size > count
+    if (isMade && key !== undefined) made.set(`${request.path} ${key}`, reply)
+    return isMade && losesAnswer() ? reset : reply
+  }
   return startWork(route, heygenError(404, 'not_found', 'Resource not found'), options)
 }
 
 /** An error as HeyGen writes it. */
-export function heygenError(status: number, code: string, message: string): Reply {
-  return json(status, { error: { code, message, param: null, doc_url: null } })
+export function heygenError(status: number, code: string, message: string, param: string | null = null): Reply {
+  return json(status, { error: { code, message, param, doc_url: null } })
 }
 
 /** An event of the account's endpoint: its headers and body. */
@@ -58,7 +77,7 @@ export function heygenEvent(body: object, secret: string, sentAtMs: number) {
   return { headers, raw }
 }
 
-function route(request: Recorded, desk: Desk): Reply | null {
+function replyTo(request: Recorded, desk: Desk): Reply | null {
   const { method, path, headers, query, body } = request
   const key = headers['x-api-key']
   if (!key || key === 'invalid') return heygenError(401, 'unauthorized', 'Invalid API key')
@@ -69,6 +88,17 @@ function route(request: Recorded, desk: Desk): Reply | null {
     return json(200, { data: { lipsync_id: desk.add(request).id } })
   }
   if (method !== 'GET') return null
+  if (path === '/v3/users/me') return json(200, { data: { username: 'gateway', billing_type: 'wallet' } })
+  if (path === '/v3/videos' || path === '/v3/lipsyncs') {
+    const part = path === '/v3/videos' ? (query.get('title') ?? '') : ''
+    const listed = [...desk.works.values()].filter(work => work.path === path && work.body.title?.includes(part))
+    return page(
+      listed.map(work => resource(work, desk)),
+      query,
+      100,
+      () => true,
+    )
+  }
   if (path === '/v3/avatars/looks') return page(looks, query, 50, row => matches(row.avatar_type, query, 'avatar_type'))
   if (path === '/v3/voices') return page(voices, query, 100, row => matches(row.language, query, 'language'))
   const [, kind, id = ''] = /^\/v3\/(videos|lipsyncs)\/([\w-]+)$/.exec(path) ?? []

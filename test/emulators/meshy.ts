@@ -63,6 +63,8 @@ function task(kind: string, { id, status, polls, body }: Work, { url }: Desk): o
   const waiting = status === 'pending' && polls < 2
   const textured = body.mode === 'refine' || body.should_texture === true
   const file = (name: string) => `${url}/files/${id}/${name}?Expires=1795000000`
+  // Of the text's tasks a list of materials, of the others one (meshy-dev/meshy-mcp-server, src/types.ts).
+  const shown = (material: object) => (kind === 'text-to-3d' ? [material] : material)
   const maps = body.enable_pbr ? ['base_color', 'metallic', 'roughness', 'normal'] : ['base_color']
   return {
     id,
@@ -79,7 +81,7 @@ function task(kind: string, { id, status, polls, body }: Work, { url }: Desk): o
         usdz: '',
         ...(textured && { mtl: file('model.mtl') }),
       },
-      texture_urls: textured ? [Object.fromEntries(maps.map(map => [map, file('texture.png')]))] : null,
+      texture_urls: textured ? shown(Object.fromEntries(maps.map(map => [map, file('texture.png')]))) : null,
       thumbnail_url: file('thumbnail.png'),
     }),
     preceding_tasks: waiting ? 3 : 0,

@@ -116,12 +116,18 @@ function route(request: Recorded, desk: Desk, endings: Map<string, Ending>, view
 const createPaths = [/^\/v1\/predictions$/, /^\/v1\/(models|deployments)\/[\w.-]+\/[\w.-]+\/predictions$/]
 const events = ['start', 'output', 'logs', 'completed']
 
+const noVersion = json(422, {
+  title: 'Invalid version or not permitted',
+  detail: "The specified version does not exist (or perhaps you don't have permission to use it?)",
+  status: 422,
+})
+
 function created(request: Recorded, desk: Desk, view: View): Reply {
   const { body, path } = request
   const versioned = path === '/v1/predictions'
+  if (versioned && !/^[\da-f]{64}$/.test(body?.version ?? '')) return noVersion
   const faults = [
     (typeof body?.input !== 'object' || body.input === null) && 'input is required',
-    versioned && !/^[\da-f]{64}$/.test(body?.version ?? '') && 'version: does not exist or is not permitted',
     !versioned && body?.version && 'version: is not allowed here',
     body?.webhook && !/^https?:\/\//.test(body.webhook) && 'webhook: must be a URL',
     body?.webhook_events_filter?.some((event: string) => !events.includes(event)) &&

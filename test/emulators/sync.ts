@@ -59,8 +59,10 @@ function generation({ id, status, body, polls }: Work, { url }: Desk): object {
     options: body.options ?? {},
     webhookUrl: body.webhookUrl ?? null,
     outputUrl: status === 'finished' ? `${url}/files/${id}/video.mp4` : null,
+    outputMediaUrl: status === 'finished' ? `${url}/files/${id}/video.mp4` : null,
     outputDuration: status === 'finished' ? 3.2 : null,
     error: status === 'failed' ? 'Could not process the input video' : null,
     error_code: status === 'failed' ? 'generation_pipeline_failed' : null,
+    errorCode: status === 'failed' ? 'generation_pipeline_failed' : null,
   }
 }

@@ -3,6 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Emulator, json } from '../emulators/emulator.ts'
 import { startFal } from '../emulators/fal.ts'
+import { startHeygen } from '../emulators/heygen.ts'
 import { klingError, startKling } from '../emulators/kling.ts'
 import { eventually } from '../support/gateway.ts'
 import { over, rowOf, running, submit } from '../support/jobs/gateway.ts'
@@ -18,11 +19,14 @@ const alone = { ...body, model: 'kling-v3-standard' }
 
 const kling = use(test, () => startKling({ accounts: { access: 'secret' }, losesAnswer: () => losing }))
 const fal = use(test, startFal)
+const heygen = use(test, () => startHeygen({ losesAnswer: () => losing }))
 const gateway = useGateway(test, () => ({
   KLING_API_KEY: 'access:secret',
   KLING_BASE_URL: `${kling.url}/v1`,
   FAL_API_KEY: 'key:secret',
   FAL_BASE_URL: fal.url,
+  HEYGEN_API_KEY: 'key',
+  HEYGEN_BASE_URL: heygen.url,
   UPSTREAM_CONNECT_TIMEOUT_MS: '1000',
 }))
 use(test, () => startWorkers(gateway.services))
@@ -76,6 +80,19 @@ test.serial('completed: work that the provider never got is started again under 
   t.deepEqual(ids, [job.id, job.id])
   kling.finish()
   t.like(await over(gateway, account.live, path, job.id), { status: 'completed' })
+  t.deepEqual(await gateway.settled(), [])
+})
+
+test.serial('completed: a video whose start was not answered is found by its title', async t => {
+  const account = await gateway.account()
+  const [talking, avatar] = ['/v1/avatars/videos', { avatar_id: 'look_0', voice_id: 'voice_0', script: 'Good morning' }]
+  losing = true
+  const job = await submit(gateway, talking, account.live, { model: 'heygen-avatar-iv', ...avatar })
+  await eventually(async () => (await rowOf(gateway, job.id)).stage === 'running', 'it is found')
+  losing = false
+  t.is(creates(heygen), 1)
+  heygen.finish()
+  t.like(await over(gateway, account.live, talking, job.id), { status: 'completed' })
   t.deepEqual(await gateway.settled(), [])
 })
 

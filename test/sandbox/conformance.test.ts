@@ -69,7 +69,7 @@ function ask(kind: SyncKind, id: string, more: object = {}, signal = new AbortCo
   const needs = model.kind?.references_required ? { input_references: ['https://files.example/face.png'] } : {}
   const input = row.input(row.request.parse({ ...bodies[kind], ...needs, ...more }), model, references)
   const target = { model, ...catalog.targets(model)[0]! }
-  const call = { target, jobId: 'x_sandbox0', input, sources, callbackUrl: null, signal }
+  const call = { target, jobId: 'x_sandbox0', attempt: 1, input, sources, callbackUrl: null, signal }
   const adapter = synchronous![kind] as SyncAdapter<SyncKind> as Made
   const format =
     kind === 'speech' || kind === 'music' || kind === 'sfx' ? (input as { format: SoundFormat }).format : null

@@ -85,7 +85,7 @@ function callOf<K extends QueuedKind>(kind: K, model: ModelRow, body: Record<str
   )
   const input = row.input(request, model, references)
   const target = { model, ...catalog.targets(model)[0]! }
-  return { target, jobId: 'job_sandbox0', input, sources, callbackUrl: null }
+  return { target, jobId: 'job_sandbox0', attempt: 1, input, sources, callbackUrl: null }
 }
 
 type Completed<K extends QueuedKind> = Extract<PollReport<K>, { status: 'completed' }>

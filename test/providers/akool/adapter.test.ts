@@ -25,6 +25,7 @@ const call = (traits?: Deployment['traits']): QueuedCall<'face_swap'> => ({
     deployment: { ...deployment, ...(traits && { traits }) },
   },
   jobId: 'job_conformance0',
+  attempt: 1,
   input: { seconds: 10.5, maxSeconds: null, sourceFaceConsent: true },
   sources: new Map([
     ['video_url', videoSource],
@@ -94,7 +95,11 @@ test('reported: every status and code', async t => {
     [{ code: 1005, msg: 'slow down' }, 'throws rate_limited'],
     [{ code: 1006, msg: 'no quota' }, 'throws quota'],
     [{ code: 1007, msg: 'too many' }, 'throws rate_limited'],
+    [{ code: 1009, msg: 'permission denied' }, 'throws auth'],
     [{ code: 1101, msg: 'expired' }, 'throws auth'],
+    [{ code: 1103, msg: 'Not paid or payment is overdue' }, 'throws quota'],
+    [{ code: 1104, msg: 'Insufficient credit balance' }, 'throws quota'],
+    [{ code: 1109, msg: 'account not exist' }, 'throws auth'],
     [{ code: 1999, msg: 'new' }, 'throws invalid_response'],
     [{ msg: 'OK' }, 'throws invalid_response'],
   ])

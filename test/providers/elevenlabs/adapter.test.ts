@@ -6,7 +6,16 @@ import { awaitFirstFrame } from '../../../shared/media/first-frame.ts'
 import { elevenlabs } from '../../../shared/providers/adapters/elevenlabs/protocol.ts'
 import type { SyncAdapter } from '../../../shared/providers/contract.ts'
 import type { FailureReason } from '../../../shared/providers/provider-error.ts'
-import { error, heard, invalid, said, startElevenLabs, voices } from '../../emulators/elevenlabs.ts'
+import {
+  error,
+  heard,
+  invalid,
+  libraryVoice,
+  professionalVoice,
+  said,
+  startElevenLabs,
+  voices,
+} from '../../emulators/elevenlabs.ts'
 import { json, type Reply } from '../../emulators/emulator.ts'
 import { fieldsOf } from '../../emulators/openai-videos.ts'
 import { connectionTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
@@ -203,8 +212,31 @@ test.serial('400 before anything is sent: what ElevenLabs cannot express', async
 })
 
 test.serial('a voice that is not there is a fault of the field `voice`', async t => {
-  const fault = await providerFault(made('speech', { voice: 'nobody' }))
-  t.deepEqual([fault.reason, fault.param, fault.status], ['invalid_request', 'voice', 404])
+  for (const [voice, status] of [
+    ['nobody', 404],
+    ['invalid-voice-id', 400],
+  ] as const) {
+    const fault = await providerFault(made('speech', { voice }))
+    t.deepEqual([fault.reason, fault.param, fault.status], ['invalid_request', 'voice', status])
+  }
+})
+
+test.serial('a voice that the account’s plan does not include is a fault of the field `voice`', async t => {
+  for (const [voice, status, words] of [
+    [libraryVoice, 402, /^Free users cannot use library voices/],
+    [professionalVoice, 403, /^Professional voices require a Creator tier/],
+  ] as const) {
+    const fault = await providerFault(made('speech', { voice }))
+    t.deepEqual([fault.reason, fault.param, fault.status], ['invalid_request', 'voice', status])
+    t.regex(fault.message, words)
+  }
+})
+
+test.serial('a keyword that ElevenLabs does not take is a fault of the field `keywords`', async t => {
+  for (const keyword of ['a b c d e f', 'x'.repeat(50), '<b>']) {
+    const fault = await providerFault(made('transcription', { keywords: [keyword] }))
+    t.deepEqual([fault.reason, fault.param], ['invalid_request', 'keywords'])
+  }
 })
 
 const validation = (...loc: (string | number)[]) => invalid({ loc, msg: 'Wrong.', type: 'value_error' })
@@ -239,6 +271,25 @@ for (const [i, [kind, reply, param]] of fields.entries())
 const faults: [string, Reply, FailureReason][] = [
   ['no money', error(401, 'quota_exceeded', 'You have insufficient quota.'), 'quota'],
   ['no money in the newer form', json(401, { detail: { code: 'quota_exceeded', message: 'No.' } }), 'quota'],
+  [
+    'what the plan does not include',
+    json(402, { detail: { code: 'paid_plan_required', message: 'Upgrade to use music.' } }),
+    'model_unavailable',
+  ],
+  [
+    'a format of a higher plan',
+    json(403, {
+      detail: {
+        type: 'authorization_error',
+        code: 'subscription_required',
+        message: "Output format 'pcm_44100' is only available on the Pro tier and above.",
+        status: 'output_format_not_allowed',
+      },
+    }),
+    'model_unavailable',
+  ],
+  ['a format of a higher plan in the older form', error(403, 'output_format_not_allowed', 'No.'), 'model_unavailable'],
+  ['a model that is gone', error(400, 'model_not_found', 'There is no such model.'), 'model_unavailable'],
   ['a refused key', error(401, 'invalid_api_key', 'Invalid API key'), 'auth'],
   ['too many at once', error(429, 'too_many_concurrent_requests', 'Too many.'), 'rate_limited'],
   ['a busy system', error(503, 'system_busy', 'Busy.'), 'rate_limited'],

@@ -51,6 +51,8 @@ test('reported: completed means final, the result says whether it succeeded', as
       'failed: invalid_request',
     ],
     [falError(500, 'Internal Server Error'), 'failed: server_error'],
+    [falError(504, [{ loc: ['body'], msg: 'Generation timeout', type: 'generation_timeout' }]), 'failed: timeout'],
+    [json(499, { detail: 'Request cancelled', error_type: 'client_cancelled' }), 'failed: server_error'],
     [runner, 'failed: overloaded'],
     [
       json(504, {}, { 'x-fal-error-type': 'request_timeout', 'x-fal-request-timeout-type': 'user' }),
@@ -64,6 +66,28 @@ test('reported: completed means final, the result says whether it succeeded', as
     [falError(429, 'Too many requests'), 'throws rate_limited'],
   ]
   await assertReports(t, answer => shown(answer as never), results)
+})
+
+test('failed: work of which the status says so, whatever status its result has', async t => {
+  const shown = (status: object, reply: ReturnType<typeof json>) =>
+    videos.using(async ({ emulator }, connection) => {
+      emulator.next(json(200, { status: 'COMPLETED', logs: [], metrics: {}, ...status }), reply)
+      return videos.adapter.check(operation, connection)
+    })
+  const failed = { error: 'Service Unavailable', error_type: 'runner_disconnected' }
+  const late = { error: 'Request timed out', error_type: 'request_timeout' }
+  const policy = [{ loc: ['body', 'prompt'], msg: 'Flagged.', type: 'content_policy_violation' }]
+  const cases: [object, ReturnType<typeof json>, string][] = [
+    [failed, json(503, { detail: 'Service Unavailable' }), 'failed: overloaded'],
+    [failed, json(429, { detail: 'Too many requests' }), 'failed: server_error'],
+    [failed, json(404, { detail: 'Not found' }), 'failed: server_error'],
+    [late, json(408, {}), 'failed: timeout'],
+    [{ error: 'Unexpected status code: 422' }, falError(422, policy), 'failed: content_filter'],
+    [{ error: null, error_type: null }, json(429, { detail: 'Too many requests' }), 'throws rate_limited'],
+    [failed, json(200, { video: { url: 'https://v3.fal.media/files/a.mp4' } }), 'completed'],
+  ]
+  for (const [status, reply, expected] of cases)
+    await assertReports(t, () => shown(status, reply), [[{ status, expected }, expected]])
 })
 
 test('reported: files of a mesh by what they are, length and billable units where they are told', async t => {
@@ -136,6 +160,9 @@ test('failures of every form', t => {
     // The address was ours.
     [422, { detail: [{ msg: 'unreachable', type: 'file_download_error' }] }, 'server_error', 'unreachable'],
     [400, { detail: [{ msg: 'elsewhere', type: 'downstream_service_error' }] }, 'server_error', 'elsewhere'],
+    [422, { detail: [{ msg: 'elsewhere', type: 'downstream_service_unavailable' }] }, 'server_error', 'elsewhere'],
+    [422, { detail: [{ msg: 'oops', type: 'internal_server_error' }] }, 'server_error', 'oops'],
+    [499, { detail: 'Request cancelled', error_type: 'client_cancelled' }, 'server_error', 'Request cancelled'],
     [422, { detail: 'x'.repeat(5_000) }, 'invalid_request', 'x'.repeat(1_000)],
     [429, 'slow down', 'rate_limited', 'The provider answered with status 429.'],
     [500, '<html>', 'server_error'],

@@ -36,9 +36,9 @@ const cases: [kind: QueuedKind, call: QueuedCall<QueuedKind>, model: string, bod
   ],
   [
     'video',
-    falVideo('kling-v3-pro', { mode: 'image', prompt: null, audio: true }, frames),
+    falVideo('kling-v3-pro', { mode: 'image', audio: true }, frames),
     `${kling}/image-to-video`,
-    { start_image_url: image, end_image_url: last, duration: '5', generate_audio: true },
+    { prompt: 'a fox', start_image_url: image, end_image_url: last, duration: '5', generate_audio: true },
   ],
   [
     'video',
@@ -241,7 +241,7 @@ test('started: talking avatars and face swaps that an operator describes', async
   const { target } = falVideo('kling-v3-pro')
   const deployment = { ...target.deployment, traits: { ...traits, ...more, aspect_ratio_field: 'ratio' } }
   const avatar = { avatarId: null, script: null, voiceId: null, resolution: '720p', aspectRatio: null }
-  const base = { target: { ...target, deployment }, jobId: 'job_1', callbackUrl: null }
+  const base = { target: { ...target, deployment }, jobId: 'job_1', attempt: 1, callbackUrl: null }
   const said = { ...avatar, estimatedSeconds: 9, sourceFaceConsent: true }
   const avatars = bench('fal', fal, 'avatar', startFal)
   const spoken = new Map([
@@ -271,6 +271,7 @@ test('started: talking avatars and face swaps that an operator describes', async
 test('400 for what a model does not take, before anything is sent', async t => {
   const refusals: [QueuedCall<'video'>, string][] = [
     [falVideo('kling-v3-pro', { mode: 'image', aspectRatio: '1:1' }, first), 'aspect_ratio'],
+    [falVideo('kling-v3-pro', { mode: 'image', prompt: null }, first), 'prompt'],
     [falVideo('kling-v3-pro', { seed: 7 }), 'seed'],
     [falVideo('seedance-1.5-pro', { negativePrompt: 'dogs' }), 'negative_prompt'],
     [falVideo('hailuo-2.3-pro', { seconds: 6, audio: true }), 'audio'],

@@ -1,8 +1,9 @@
 import type { AvatarInput } from '../../../shared/kinds/avatar.ts'
 import { heygen } from '../../../shared/providers/adapters/heygen/protocol.ts'
-import type { ProviderCallback } from '../../../shared/providers/contract.ts'
+import type { ProviderCallback, QueuedAdapter, QueuedCall } from '../../../shared/providers/contract.ts'
+import { json } from '../../emulators/emulator.ts'
 import { heygenError, heygenEvent, realSeconds, startHeygen } from '../../emulators/heygen.ts'
-import { callOf, queuedConformance } from '../../support/jobs/queued-adapter.ts'
+import { callOf, connectionTo, providerFault, queuedConformance } from '../../support/jobs/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
 import { audioSource, hiddenImage, imageSource, videoSource } from '../../support/jobs/sources.ts'
 import { test } from '../../support/test.ts'
@@ -91,6 +92,40 @@ test('started: a lip sync in both modes', async t => {
   }
 })
 
+test('started once: a start that is repeated with its number, after its answer was lost', async t => {
+  let isLosing = true
+  const { url, works, emulator, close } = await startHeygen({ losesAnswer: () => isLosing })
+  const connection = connectionTo('heygen', heygen, url)
+  const twice = async <K extends 'avatar' | 'lipsync'>({ start, find }: QueuedAdapter<K>, call: QueuedCall<K>) => {
+    works.clear()
+    isLosing = true
+    t.is((await providerFault(start(call, connection, null))).reason, 'connection')
+    isLosing = false
+    const [id] = works.keys()
+    t.deepEqual(await find!(call, connection), { id })
+    t.is(await find!({ ...call, jobId: 'job_unknown' }, connection), null)
+    t.deepEqual(await start(call, connection, null), { id })
+    t.is(works.size, 1)
+    t.is(emulator.requests.at(-1)!.headers['idempotency-key'], 'job_conformance0-1')
+    // After a refusal a start has another number, so that it gets no earlier answer.
+    await start({ ...call, attempt: 2 }, connection, null)
+    t.is(works.size, 2)
+  }
+  await twice(avatars.adapter, talking())
+  await twice(lipsyncs.adapter, dubbing())
+  await close()
+})
+
+test('unclear, so that it is looked for: a start whose first request is still under way', async t => {
+  await avatars.using(async ({ emulator }, connection) => {
+    emulator.next(heygenError(409, 'request_in_progress', 'The original request is still in flight'))
+    const error = await providerFault(avatars.adapter.start(talking(), connection, null))
+    t.deepEqual([error.reason, error.status], ['server_error', null])
+    emulator.next(json(200, { data: [{ id: 'other', title: 'job_conformance0 copy' }], has_more: false }))
+    t.is(await avatars.adapter.find!(talking(), connection), null)
+  })
+})
+
 test('400 for a row that lets callers choose a resolution, before anything is sent', async t => {
   const whole = dubbing()
   const model = { ...whole.target.model, kind: { takes: 'video' as const, resolutions: ['720p', '1080p'] } }
@@ -132,8 +167,14 @@ test('reported: every status of both kinds', async t => {
     [{ ...done, duration: -1 }, 'failed: invalid_response'],
     [failed('render_failed', 'The avatar could not be rendered'), 'failed: server_error'],
     [failed('moderation_failed', 'The script was refused'), 'failed: content_filter'],
-    [failed(null, 'Failed to download the audio'), 'failed: invalid_request'],
+    // The audio was served by this gateway.
+    [failed(null, 'Failed to download the audio'), 'failed: server_error'],
+    [failed('download_failed', 'The audio is not there'), 'failed: server_error'],
     [failed('insufficient_credit', 'Top up'), 'failed: quota'],
+    [failed('voice_expired', 'This voice is gone'), 'failed: invalid_request'],
+    [failed('script_too_short', 'Say more'), 'failed: invalid_request'],
+    [failed('avatar_not_usable', 'Choose another picture'), 'failed: content_filter'],
+    [failed('voice_provider_error', 'Try again'), 'failed: server_error'],
     [failed(null, null), 'failed: server_error'],
     [{ status: 'archived' }, 'throws invalid_response'],
     [{}, 'throws invalid_response'],
@@ -175,12 +216,29 @@ test('refused: every error of the documentation', t => {
       "The gateway's account at the provider has no credit left. Tell the operator of this service.",
     ],
     [403, error('forbidden', 'x'), 'auth'],
+    [403, error('resource_access_denied', 'Not yours'), 'invalid_request', 'Not yours'],
+    [403, error('voice_not_usable', 'Not on your plan'), 'invalid_request', 'Not on your plan'],
+    [403, error('ai_vendor_access_restricted', 'Not allowed in your workspace'), 'model_unavailable'],
+    [402, error('plan_upgrade_required', '4k needs a plan'), 'model_unavailable'],
+    [429, error('quota_exceeded', 'x'), 'quota'],
+    // The file was served by this gateway.
+    [400, error('download_failed', 'The image is not there'), 'server_error'],
     [404, error('avatar_not_found', 'Avatar look not found'), 'invalid_request', 'Avatar look not found'],
     [422, error('unprocessable', 'script is too long'), 'invalid_request'],
     [429, error('rate_limit_exceeded', 'x'), 'rate_limited'],
     [500, '<html>', 'server_error', 'The provider answered with status 500.'],
     [503, { message: 'down' }, 'overloaded', 'down'],
   ])
+})
+
+test('refused: the request field that the error is about', t => {
+  const param = (code: string, field: string | null) =>
+    heygen.failure(400, {}, JSON.stringify({ error: { code, message: 'x', param: field, doc_url: null } })).param
+  t.is(param('invalid_parameter', 'resolution'), 'resolution')
+  t.is(param('invalid_parameter', 'image'), 'image_url')
+  t.is(param('invalid_parameter', 'callback_id'), null)
+  t.is(param('voice_not_usable', null), 'voice_id')
+  t.is(param('script_too_short', null), 'script')
 })
 
 const secret = 'whs_account'

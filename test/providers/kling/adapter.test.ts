@@ -228,6 +228,8 @@ test('pending: submitted and processing', async t => {
 const failures: [string | undefined, string, RegExp][] = [
   ['Failure to pass the risk control system', 'content_filter', /risk control/],
   ['The prompt contains sensitive words', 'content_filter', /sensitive/],
+  ['Image pixel is invalid', 'invalid_request', /pixel/],
+  ['The resolution or aspect ratio of the input image is invalid.', 'invalid_request', /resolution/],
   ['Generation failed, please try again.', 'server_error', /try again/],
   [undefined, 'server_error', /reported a failure/],
 ]

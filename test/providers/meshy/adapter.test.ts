@@ -171,6 +171,19 @@ test('completed: only the files that were made', async t => {
     },
     invoice: { seconds: null, credits: 30 },
   })
+  const material = { base_color: 'https://a.example/c.png', ao: 'https://a.example/ao.png', metallic: '' }
+  t.like(
+    await shown({ ...done, texture_urls: material, thumbnail_url: '', model_urls: { glb: 'https://a/m' } }, whole),
+    {
+      output: {
+        files: [
+          { role: 'glb', url: 'https://a/m' },
+          { role: 'texture', url: 'https://a.example/c.png' },
+          { role: 'texture', url: 'https://a.example/ao.png' },
+        ],
+      },
+    },
+  )
   const bare = await shown(
     { ...done, texture_urls: null, thumbnail_url: '', model_urls: { glb: 'https://a/m' } },
     whole,

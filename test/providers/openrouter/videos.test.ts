@@ -88,6 +88,19 @@ test('400 for what this form has no field for, before anything is sent', async t
   t.is(await refused(t, shapedCall({ mode: 'video' }, { input_video_url: videoSource })), 'input_video_url')
 })
 
+/** Words of the models behind OpenRouter. */
+const behind = [
+  ['Failure to pass the risk control system', 'content_filter'],
+  ['The request failed because the output video may contain sensitive information', 'content_filter'],
+  ['The request failed because the input image may contain real person.', 'content_filter'],
+  ['Your request was rejected by the safety system', 'content_filter'],
+  ['Image pixel is invalid', 'invalid_request'],
+  ['Error while downloading image, error: expected the width to be at least 300px', 'invalid_request'],
+  ['invalid params, content[0].text too long: 13836 > 7000 characters', 'invalid_request'],
+  ['failed to download media from the provided url', 'server_error'],
+  ['JsonDecode response failed', 'server_error'],
+]
+
 test('reported: every status', async t => {
   const id = 'gen-vid-1'
   await assertReports(t, answer => shown(answer, { id }), [
@@ -97,6 +110,10 @@ test('reported: every status', async t => {
     [{ id, status: 'completed', unsigned_urls: ['v.mp4'] }, 'failed: invalid_response'],
     [{ id, status: 'failed', error: 'The model failed' }, 'failed: server_error'],
     [{ id, status: 'failed', error: 'Blocked by content moderation' }, 'failed: content_filter'],
+    ...behind.map(([words, reason]): [object, string] => [
+      { id, status: 'failed', error: `task failed with status: FAIL, message: ${words}` },
+      `failed: ${reason}`,
+    ]),
     [{ id, status: 'failed' }, 'failed: server_error'],
     [{ id, status: 'failed', error: { code: 'content_policy_violation', message: 'no' } }, 'failed: content_filter'],
     [{ id, status: 'cancelled' }, 'failed: server_error'],

@@ -93,6 +93,7 @@ test('started: the model described in docs/providers.md', async t => {
   const sent = await started({
     target,
     jobId: 'job_1',
+    attempt: 1,
     input,
     sources: new Map(Object.entries(first)),
     callbackUrl: null,
@@ -131,6 +132,15 @@ test('reported: every status and form of output', async t => {
     [{ status: 'succeeded', output: null, data_removed: true }, 'failed: invalid_response'],
     [{ status: 'failed', error: 'CUDA out of memory' }, 'failed: server_error'],
     [{ status: 'failed', error: 'The input or output was flagged as sensitive. (E005)' }, 'failed: content_filter'],
+    [{ status: 'failed', error: 'Failure to pass the risk control system' }, 'failed: content_filter'],
+    [
+      {
+        status: 'failed',
+        error: 'Image aspect ratio (0.30) is outside the allowed range [0.40 (1:2.5), 2.50 (2.5:1)]',
+      },
+      'failed: invalid_request',
+    ],
+    [{ status: 'failed', error: 'Prediction interrupted; please retry (code: PA)' }, 'failed: server_error'],
     [{ status: 'failed', error: null }, 'failed: server_error'],
     [{ status: 'canceled' }, 'failed: server_error'],
     [{ status: 'aborted' }, 'failed: server_error'],
@@ -175,7 +185,7 @@ test('reported: a face swap and the parts of a mesh', async t => {
       ['face_image_url', imageSource],
     ])
     const input = { seconds: 5, maxSeconds: 60, sourceFaceConsent: true } as const
-    await swap.start({ target, jobId: 'job_1', input, sources, callbackUrl: null }, connection, null)
+    await swap.start({ target, jobId: 'job_1', attempt: 1, input, sources, callbackUrl: null }, connection, null)
     t.deepEqual(emulator.requests.at(-1)!.body.input, {
       target: 'https://files.example/voice.mp3',
       face: 'https://files.example/face.png',
@@ -234,6 +244,7 @@ test('failures of every form', t => {
     [402, { title: 'Insufficient credit' }, 'quota'],
     [404, { detail: 'The requested resource could not be found.' }, 'model_unavailable'],
     [422, { title: 'Input validation failed' }, 'invalid_request', 'Input validation failed'],
+    [422, { title: 'Invalid version or not permitted', detail: 'The version does not exist' }, 'model_unavailable'],
     [429, { detail: 'Request was throttled. Your rate limit resets in ~30s.' }, 'rate_limited'],
     [500, 'oops', 'server_error', 'The provider answered with status 500.'],
     [503, {}, 'overloaded'],

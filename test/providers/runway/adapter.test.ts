@@ -244,6 +244,20 @@ const errors: [string, Reply, string, RegExp][] = [
   ['405', json(405, { error: 'Method not allowed' }), 'invalid_request', /Method/],
   ['415', json(415, {}), 'invalid_request', /status 415/],
   ['429', json(429, { error: 'Daily limit' }, { 'retry-after': '7' }), 'rate_limited', /Daily limit/],
+  [
+    '400 of a file that Runway could not fetch',
+    invalidBody('promptImage', 'Failed to fetch asset. Received HTTP response code "503".'),
+    'server_error',
+    /promptImage: Failed to fetch asset/,
+  ],
+  [
+    '400 of a file that came too late',
+    json(400, { error: 'Invalid asset for `videoUri`. Timeout while fetching asset.' }),
+    'server_error',
+    /Timeout while fetching/,
+  ],
+  ['502 of Runway', json(502, { error: 'The service is shedding load' }), 'overloaded', /shedding load/],
+  ['504 of Runway', json(504, { error: 'The service is overloaded' }), 'overloaded', /overloaded/],
   ['502', json(502, 'Bad gateway'), 'server_error', /status 502/],
   ['503', json(503, {}), 'overloaded', /status 503/],
   // Not Runway's own words: a proxy's, which may have passed the request on.

@@ -29,6 +29,7 @@ conforms(test, {
   call: () => gen4(),
   others: { 'with references': () => turbo({ size: { width: 1024, height: 1024 } }, two) },
   error: (status, message) => json(status, { error: message }),
+  reasons: { 502: 'overloaded' },
 })
 
 const { done, refused, shown, adapter, using } = syncMediaBench('runway', runway, 'image', startRunway)

@@ -106,7 +106,7 @@ test('every key of every provider is asked about in one free request, and no key
     'GET /deepgram/v1/projects',
     'GET /elevenlabs/v1/models',
     'GET /gemini/v1beta/models?pageSize=1',
-    'GET /heygen/v2/user/remaining_quota',
+    'GET /heygen/v3/users/me',
     'GET /meshy/v1/balance',
     'GET /openai/models',
     'GET /openai/models',

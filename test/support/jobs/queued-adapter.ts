@@ -44,6 +44,7 @@ export function callOf<K extends QueuedKind>(
   return {
     target: { model: row, ...target },
     jobId: 'job_conformance0',
+    attempt: 1,
     input,
     sources: new Map(Object.entries(sources)),
     callbackUrl,

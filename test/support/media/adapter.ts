@@ -27,6 +27,7 @@ export function syncCallOf<K extends SyncKind>(
   return {
     target: { model: row, ...target },
     jobId: 'img_conformance0',
+    attempt: 1,
     input,
     sources: new Map(Object.entries(sources)),
     callbackUrl: null,

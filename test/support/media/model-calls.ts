@@ -35,7 +35,7 @@ function callAt<K extends SyncKind>(
   const target = { model: row, deployment, provider: catalog.providers.get(deployment.provider)! }
   const { signal } = new AbortController()
   const map = new Map(Object.entries(sources))
-  return { target, jobId: 'img_1', input, sources: map, callbackUrl: null, signal }
+  return { target, jobId: 'img_1', attempt: 1, input, sources: map, callbackUrl: null, signal }
 }
 
 /** An image of a shipped model. */

@@ -26,13 +26,19 @@ const faceSwap: QueuedAdapter<'face_swap'> = { poll: { firstMs: 5_000, maxMs: 10
 export const akool: Protocol = { direct: {}, queued: { face_swap: faceSwap }, failure }
 
 const success = 1000
+/** docs.akool.com/ai-tools-suite/error-code */
 const byCode = new Map<number, FailureReason>([
   [1003, 'invalid_request'],
+  [1004, 'auth'],
   [1005, 'rate_limited'],
   [1006, 'quota'],
   [1007, 'rate_limited'],
+  [1009, 'auth'],
   [1101, 'auth'],
   [1102, 'auth'],
+  [1103, 'quota'],
+  [1104, 'quota'],
+  [1109, 'auth'],
   [1200, 'auth'],
 ])
 

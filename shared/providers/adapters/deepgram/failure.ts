@@ -28,5 +28,6 @@ export function withoutLanguage(error: unknown): unknown {
 /** The request field that a refusal concerns, if its message names one. */
 function fieldOf(message: string): string | null {
   if (/corrupt or unsupported data/i.test(message)) return 'audio_url'
+  if (/keyterm/i.test(message)) return 'keywords'
   return /language/i.test(message) ? 'language' : null
 }

@@ -2,7 +2,10 @@ import type { FailureReason, ProviderError } from '../../provider-error.ts'
 import { type Headers, parseJsonOrNull, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
 import { reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
 
-/** Error types more specific than the status (fal.ai/docs/documentation/model-apis/errors). */
+/**
+ * Error types more specific than the status (fal.ai/docs/documentation/model-apis/errors and …/request-errors). Types of
+ * services behind a model also come with 422 (vm0-ai/vm0#34356).
+ */
 const byType = new Map<string, FailureReason>([
   ['content_policy_violation', 'content_filter'],
   // What the model says to this prompt, such as "unsafe content": Gemini's image models and Veo refuse so, with 422.
@@ -10,6 +13,11 @@ const byType = new Map<string, FailureReason>([
   // A file that this gateway serves, or a service behind the model.
   ['file_download_error', 'server_error'],
   ['downstream_service_error', 'server_error'],
+  ['downstream_service_unavailable', 'server_error'],
+  ['internal_server_error', 'server_error'],
+  // Cancelled in fal's dashboard, or by its own side: the input is not at fault.
+  ['client_cancelled', 'server_error'],
+  ['client_disconnected', 'server_error'],
   ['request_timeout', 'timeout'],
   ['startup_timeout', 'timeout'],
   ['generation_timeout', 'timeout'],
@@ -21,6 +29,13 @@ export function failure(status: number, headers: Headers, body: string): Provide
   const message = messageOf(json)
   const type = readOptionalText(json, 'detail.0.type') ?? readOptionalText(json, 'error_type')
   return refusal(reasonOf(status, type, message), message, status, headers)
+}
+
+/** What the queue's status says of work that failed: `error`, `error_type` (fal_client, Completed); null if nothing. */
+export function failureOfWork(status: unknown): ProviderError | null {
+  const [words, type] = [readOptionalText(status, 'error'), readOptionalText(status, 'error_type')]
+  if (words === null && type === null) return null
+  return refusal(byType.get(type ?? '') ?? 'server_error', words ?? '')
 }
 
 function reasonOf(status: number, type: string | null, message: string): FailureReason {

@@ -8,6 +8,7 @@ import type {
   ProviderConnection,
   QueuedAdapter,
 } from '../../contract.ts'
+import { ProviderError } from '../../provider-error.ts'
 import { mapErrorParam, withParam } from '../../toolkit/error-param.ts'
 import {
   invalidResponse,
@@ -22,7 +23,7 @@ import { avatarInput } from '../../toolkit/model-input.ts'
 import { maxResultBytes, secondsOf, videoOutput } from '../../toolkit/model-output.ts'
 import { completedReport, pendingReport } from '../../toolkit/poll-reports.ts'
 import { verify } from './callback.ts'
-import { failure, modelFieldOf } from './failure.ts'
+import { failure, failureOfWork, modelFieldOf } from './failure.ts'
 
 const options = {
   inlineBytes: 10 * 1024 * 1024,
@@ -92,8 +93,8 @@ function pathOf({ app, request }: Operation): string {
   return `/${app}/requests/${request}`
 }
 
-/** Final statuses of the model itself; the others concern the poll. */
-const finalStatuses = [400, 405, 406, 409, 410, 413, 415, 422, 424, 451, 500, 502, 503, 504]
+/** Final statuses of the model itself; the others concern the poll, unless the queue says that the work failed. */
+const finalStatuses = [400, 405, 406, 409, 410, 413, 415, 422, 424, 451, 499, 500, 502, 503, 504]
 
 async function check<K extends WorkKind>(
   operation: Operation,
@@ -105,13 +106,14 @@ async function check<K extends WorkKind>(
   if (status === 'IN_QUEUE' || status === 'IN_PROGRESS') return pendingReport()
   if (status !== 'COMPLETED') throw invalidResponse('it has an unknown `status`')
   // Completed only means ended: the result is the model's response with its own status.
-  const result = await connection.send({
-    method: 'GET',
-    path: pathOf(operation),
-    allow: finalStatuses,
-    maxBytes: maxResultBytes,
+  const failed = failureOfWork(json)
+  const request = { method: 'GET', path: pathOf(operation), allow: finalStatuses, maxBytes: maxResultBytes } as const
+  const result = await connection.send(request).catch(error => {
+    if (failed && error instanceof ProviderError && error.status !== null) return null
+    throw error
   })
-  if (result.status > 299) return failureReport(result, operation)
+  if (!result) return { status: 'failed', error: failed! }
+  if (result.status > 299) return failureReport(result, operation, failed !== null)
   if (!isObject(result.json)) throw invalidResponse('its result is not an object')
   return completedReport(
     () => readOutput(result.json, readOptionalText(operation, 'output')),
@@ -125,11 +127,17 @@ function paramAt(operation: Operation, name: string | null): string | null {
 }
 
 /** Work that ended without a result. A queue failure looks similar, but implies nothing about the request. */
-function failureReport({ status, headers, text, json }: ProviderAnswer, operation: Operation): PollReport<never> {
+function failureReport(answer: ProviderAnswer, operation: Operation, isKnown: boolean): PollReport<never> {
+  const { status, headers, text, json } = answer
   const location = readOptionalText(json, 'detail.0.loc.1')
   const error = withParam(failure(status, headers, text), paramAt(operation, location))
-  const isVerdict =
-    status < 500 || valueAt(json, 'error_type') !== undefined || headers['x-fal-error-type'] !== undefined
-  if (!isVerdict && !(status === 500 && valueAt(json, 'detail') !== undefined)) throw error
+  if (!isKnown && !isVerdict(answer)) throw error
   return { status: 'failed', error }
+}
+
+/** Whether a response is the model's or its runner's: fal types their errors. A plain 5xx may be a proxy's. */
+function isVerdict({ status, headers, json }: ProviderAnswer): boolean {
+  if (status < 500 || headers['x-fal-error-type'] !== undefined) return true
+  if (valueAt(json, 'error_type') !== undefined || valueAt(json, 'detail.0.type') !== undefined) return true
+  return status === 500 && valueAt(json, 'detail') !== undefined
 }

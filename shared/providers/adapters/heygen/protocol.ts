@@ -1,10 +1,8 @@
 import type { Protocol, ProviderCallback } from '../../contract.ts'
-import type { ProviderError } from '../../provider-error.ts'
 import { header, isFresh, isHmac } from '../../toolkit/callback-signatures.ts'
-import { classifyResponse } from '../../toolkit/classify-by-message.ts'
-import { type Headers, parseJsonOrNull, readOptionalText, valueAt } from '../../toolkit/json-fields.ts'
-import { refusal } from '../../toolkit/refusal.ts'
+import { valueAt } from '../../toolkit/json-fields.ts'
 import { catalog } from './catalog.ts'
+import { failure } from './failure.ts'
 import { avatar, lipsync } from './videos.ts'
 
 /**
@@ -18,18 +16,8 @@ export const heygen: Protocol = {
   verify,
   callbackJobId,
   catalog,
-  credentialCheck: () => ({ path: '/v2/user/remaining_quota' }),
+  credentialCheck: () => ({ path: '/v3/users/me' }),
   failure,
-}
-
-const notFound = 404
-
-/** `{"error":{"code":"…","message":"…"}}`. A 404 refers to an avatar, a voice or a file in the request. */
-function failure(status: number, headers: Headers, body: string): ProviderError {
-  const json = parseJsonOrNull(body)
-  const message = readOptionalText(json, 'error.message') ?? readOptionalText(json, 'message') ?? ''
-  if (status === notFound) return refusal('invalid_request', message, status, headers)
-  return classifyResponse(status, headers, message, readOptionalText(json, 'error.code') ?? '')
 }
 
 /**

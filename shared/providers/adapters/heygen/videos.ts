@@ -1,15 +1,17 @@
 import { unsupported } from '../../../kinds/media.ts'
 import type { Operation, PollReport, ProviderConnection, QueuedAdapter, QueuedCall, Source } from '../../contract.ts'
 import { assertOneResolution } from '../../toolkit/assert-one-resolution.ts'
-import { classifyWorkFailure } from '../../toolkit/classify-by-message.ts'
 import {
   invalidResponse,
   readHandle,
+  readList,
   readOptionalAmount,
   readOptionalText,
   readText,
+  valueAt,
 } from '../../toolkit/json-fields.ts'
 import { completedReport, noInvoice, pendingReport, videoAt } from '../../toolkit/poll-reports.ts'
+import { workFailure } from './failure.ts'
 
 /** HeyGen's minimum polling interval is ten seconds; polls may come up to a tenth early. */
 const poll = { firstMs: 12_000, maxMs: 30_000 }
@@ -19,19 +21,45 @@ const lipsyncs = '/v3/lipsyncs'
 export const avatar: QueuedAdapter<'avatar'> = {
   poll,
   async start(call, connection) {
-    const { json } = await connection.send({ method: 'POST', path: videos, json: await talkingVideo(call) })
+    const json = await create(videos, call, await talkingVideo(call), connection)
     return { id: readHandle(json, 'data.video_id') }
   },
+  /** Videos are listed by a part of their title. */
+  find: ({ jobId }, connection) => findJob(videos, { title: jobId }, jobId, connection),
   check: ({ id }, connection) => pollVideo(videos, id, connection),
 }
 
 export const lipsync: QueuedAdapter<'lipsync'> = {
   poll,
   async start(call, connection) {
-    const { json } = await connection.send({ method: 'POST', path: lipsyncs, json: await dubbing(call) })
+    const json = await create(lipsyncs, call, await dubbing(call), connection)
     return { id: readHandle(json, 'data.lipsync_id') }
   },
+  find: ({ jobId }, connection) => findJob(lipsyncs, { limit: '100' }, jobId, connection),
   check: ({ id }, connection) => pollVideo(lipsyncs, id, connection),
+}
+
+/** A repeated start gets the answer of the first for 24 hours (heygen-cli, gen/video.go). */
+async function create(
+  path: string,
+  { jobId, attempt }: { jobId: string; attempt: number },
+  body: object,
+  connection: ProviderConnection,
+): Promise<unknown> {
+  const headers = { 'idempotency-key': `${jobId}-${attempt}` }
+  return (await connection.send({ method: 'POST', path, headers, json: body })).json
+}
+
+/** The video or lip sync whose title is the job's id; one that is not listed is found by its idempotency key. */
+async function findJob(
+  path: string,
+  query: Record<string, string>,
+  jobId: string,
+  connection: ProviderConnection,
+): Promise<Operation | null> {
+  const { json } = await connection.send({ method: 'GET', path: `${path}?${new URLSearchParams(query)}` })
+  const found = readList(json, 'data').find(entry => valueAt(entry, 'title') === jobId)
+  return found === undefined ? null : { id: readHandle(found, 'id') }
 }
 
 /** Callbacks to a per-job URL are not signed, so none is given; the account's events include `callback_id`. */
@@ -96,7 +124,7 @@ async function pollVideo(
         ({ durationS }) => ({ ...noInvoice, seconds: durationS }),
       )
     case 'failed': {
-      const error = classifyWorkFailure(
+      const error = workFailure(
         readOptionalText(json, 'data.failure_message'),
         readOptionalText(json, 'data.failure_code'),
       )

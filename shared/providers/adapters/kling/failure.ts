@@ -1,4 +1,5 @@
 import type { FailureReason, ProviderError } from '../../provider-error.ts'
+import { classifyWorkFailure } from '../../toolkit/classify-by-message.ts'
 import { type Headers, parseJsonOrNull, readOptionalNumber, readOptionalText } from '../../toolkit/json-fields.ts'
 import { reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
 
@@ -49,7 +50,7 @@ export function isNotFound(json: unknown): boolean {
   return code === notFound || (code === invalidParameter && /task.{0,80}(not found|not exist)/i.test(words))
 }
 
-/** A failed task, with Kling's message. */
+/** A failed task, with Kling's message, e.g. “Image pixel is invalid” of a picture that is too small (QuantumNous/new-api#2532). */
 export function failureOfTask(words: string | null): ProviderError {
-  return refusal(words && policy.test(words) ? 'content_filter' : 'server_error', words ?? '')
+  return words && policy.test(words) ? refusal('content_filter', words) : classifyWorkFailure(words)
 }

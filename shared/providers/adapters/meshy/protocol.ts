@@ -123,7 +123,7 @@ async function cancel({ path, id }: Operation, connection: ProviderConnection): 
 }
 
 const models = ['glb', 'fbx', 'obj', 'mtl', 'usdz'] as const
-const maps = ['base_color', 'metallic', 'roughness', 'normal', 'emission']
+const maps = ['base_color', 'metallic', 'roughness', 'normal', 'emission', 'ao']
 /** Maximum number of materials copied; most meshes have one. */
 const maxMaterials = 8
 
@@ -135,12 +135,13 @@ function outputFrom(json: unknown): MediaOutput<MeshRole> {
   }
   const meshes = models.flatMap(format => fileAt(format, `model_urls.${format}`))
   if (meshes.length === 0) throw invalidResponse('it has no address in `model_urls`')
+  // A list of materials, or one (meshy-dev/meshy-mcp-server, src/types.ts).
   const sets = valueAt(json, 'texture_urls')
-  const materials = Array.isArray(sets) ? Math.min(sets.length, maxMaterials) : 0
-  const textures = Array.from({ length: materials }, (_, i) =>
-    maps.flatMap(map => fileAt('texture', `texture_urls.${i}.${map}`)),
-  )
-  return { files: [...meshes, ...textures.flat(), ...fileAt('thumbnail', 'thumbnail_url')], durationS: null }
+  const materials = Array.isArray(sets)
+    ? Array.from({ length: Math.min(sets.length, maxMaterials) }, (_, i) => `texture_urls.${i}`)
+    : ['texture_urls']
+  const textures = materials.flatMap(material => maps.flatMap(map => fileAt('texture', `${material}.${map}`)))
+  return { files: [...meshes, ...textures, ...fileAt('thumbnail', 'thumbnail_url')], durationS: null }
 }
 
 /** `{"message":"…"}` */

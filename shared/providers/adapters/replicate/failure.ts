@@ -1,7 +1,10 @@
 import type { FailureReason, ProviderError } from '../../provider-error.ts'
+import { unfitSize } from '../../toolkit/classify-by-message.ts'
 import { type Headers, parseJsonOrNull, readOptionalText } from '../../toolkit/json-fields.ts'
 import { reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
 
+/** “The specified version does not exist (or perhaps you don't have permission to use it?)”, with status 422. */
+const noVersion = /^invalid version or not permitted/i
 const resetsInSeconds = /resets in ~?(\d{1,5})s/
 
 /** `{"title","detail","status"}` or `{"detail"}`. A throttled request gets its retry delay in the message only. */
@@ -10,14 +13,15 @@ export function failure(status: number, headers: Headers, body: string): Provide
   const message = readOptionalText(json, 'detail') ?? readOptionalText(json, 'title') ?? ''
   const [, seconds] = resetsInSeconds.exec(message) ?? []
   const waiting = seconds && !headers['retry-after'] ? { ...headers, 'retry-after': seconds } : headers
-  return refusal(reasonOfStatus(status), message, status, waiting)
+  const isAbsent = noVersion.test(readOptionalText(json, 'title') ?? '')
+  return refusal(isAbsent ? 'model_unavailable' : reasonOfStatus(status), message, status, waiting)
 }
 
 /** Classifies a prediction's `error`: a free text from the model. */
 export function reasonOfText(message: string): FailureReason {
-  return /flagged as sensitive|\(E005\)|nsfw|content (policy|moderation)/i.test(message)
-    ? 'content_filter'
-    : 'server_error'
+  if (/flagged as sensitive|\(E005\)|nsfw|content (policy|moderation)|risk control/i.test(message))
+    return 'content_filter'
+  return unfitSize.test(message) ? 'invalid_request' : 'server_error'
 }
 
 /** The input field that a failure's message mentions; null if there is none. */

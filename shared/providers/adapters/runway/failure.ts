@@ -4,6 +4,8 @@ import { type Headers, parseJsonOrNull, readOptionalText, valueAt } from '../../
 import { reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
 
 const noCredits = /(not|n't) have enough credits|insufficient credits|out of credits/i
+/** A file that this gateway serves (docs.dev.runwayml.com/errors/troubleshooting). */
+const unfetched = /failed to fetch asset|timeout while fetching asset/i
 const noModel = /model .{0,80}not available/i
 
 /** Prefixes of `failureCode`, more specific ones first (docs.dev.runwayml.com/errors/task-failures). */
@@ -34,8 +36,10 @@ export function failure(status: number, headers: Headers, body: string): Provide
   const json = parseJsonOrNull(body)
   const message = readOptionalText(json, 'error') ?? ''
   const words = [message, issueOf(json)].filter(Boolean).join(': ')
+  // Runway's own answer while it sheds load (docs.dev.runwayml.com/errors/errors); that of a proxy on the way is not JSON.
+  const isShedding = (status === 502 || status === 504) && message !== ''
   return withParam(
-    refusal(reasonOf(status, message), words, status, headers),
+    refusal(isShedding ? 'overloaded' : reasonOf(status, words), words, status, headers),
     params.get(valueAt(json, 'issues.0.path.0')) ?? null,
   )
 }
@@ -48,6 +52,7 @@ export function failureOfTask(code: string | null, words: string | null): Provid
 
 function reasonOf(status: number, message: string): FailureReason {
   if (status < 500 && noCredits.test(message)) return 'quota'
+  if (status === 400 && unfetched.test(message)) return 'server_error'
   if (status === 403 && noModel.test(message)) return 'model_unavailable'
   return reasonOfStatus(status)
 }
