@@ -111,6 +111,7 @@ const openai: Case[] = [
   ['POST', '/v1/read?summarize=v2', 'no other route takes their place'],
   // @ai-sdk/xai 5 and @ai-sdk/fireworks 3.
   ['POST', '/v1/tts', 'POST /v1/audio/speech'],
+  ['POST', '/v1/realtime/translations/client_secrets', 'Sessions that translate are not offered'],
   ['POST', '/v1/stt', 'POST /v1/audio/transcriptions'],
   ['POST', '/v1/workflows/accounts/fireworks/models/flux-1-schnell-fp8/text_to_image', 'POST /v1/images'],
 ]
