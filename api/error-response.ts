@@ -60,6 +60,7 @@ const bodiesByDialect: { [dialect in ErrorDialect]: (failure: GatewayError, requ
   google: (failure, requestId) => googleErrorBody(failure, requestId),
   // Ollama's clients show `error`, whatever it is: https://github.com/ollama/ollama-js/blob/main/src/utils.ts.
   text: ({ message }) => ({ error: message }),
+  // Of Bedrock and Cohere, whose client @ai-sdk/cohere 4 shows no other member.
   flat: ({ message }) => ({ message }),
   // Of problem details, which the clients of Replicate and fal show (replicate 1.0, exceptions.py; fal_client 1.0, _raise_for_status);
   // fal's for JavaScript shows `message` only (@fal-ai/client 1, src/response.js).

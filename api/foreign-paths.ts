@@ -140,7 +140,11 @@ const openai: Row[] = [
   ],
   [
     'WebRTC and SIP are not offered: use a WebSocket at /v1/realtime, with a key of POST /v1/realtime/client_secrets.',
-    '/realtime/calls/** /realtime/sessions /realtime/transcription_sessions /realtime/translations/**',
+    '/realtime/calls/** /realtime/sessions /realtime/transcription_sessions',
+  ],
+  [
+    'Sessions that translate are not offered: use a WebSocket at /v1/realtime, with instructions to translate.',
+    '/realtime/translations/**',
   ],
   [
     'Edits, extensions and characters of videos are not offered: use POST /v1/videos.',
@@ -152,9 +156,12 @@ const openai: Row[] = [
   ['The credits of an organisation are at GET /v1/balance.', 'GET /credits GET /dashboard/billing/** GET /key'],
 ]
 
-const others: Row[] = [
+const cohere: Row[] = [
   ['Cohere’s own API is not offered: use POST /v1/chat/completions.', 'POST /v2/chat POST /chat POST /v2/generate'],
   ['Cohere’s own API is not offered: use POST /v1/embeddings.', 'POST /v2/embed POST /embed'],
+]
+
+const others: Row[] = [
   ['Code is completed by POST /v1/completions, with a `suffix`.', '/fim/completions'],
   // @ai-sdk/gateway 3, whose protocol is that of the AI SDK's own models.
   [
@@ -216,6 +223,9 @@ const others: Row[] = [
   ['ElevenLabs’ own API is not offered: use POST /v1/audio/sfx.', '/sound-generation'],
   ['ElevenLabs’ own API is not offered: use POST /v1/audio/music.', '/music/**'],
   ['ElevenLabs’ own API is not offered: GET /v1/avatars/voices lists voices.', '/v2/voices'],
+  ['xAI’s own API of speech is not offered: use POST /v1/audio/speech.', 'POST /tts'],
+  ['xAI’s own API of transcripts is not offered: use POST /v1/audio/transcriptions.', 'POST /stt'],
+  ['Fireworks’ own API of images is not offered: use POST /v1/images.', 'POST /workflows/**'],
   ['Stability’s own API is not offered: use POST /v1/images.', '/v2beta/stable-image/** /generation/*/text-to-image'],
   ['Runway’s own API is not offered: use POST /v1/videos.', 'POST /image_to_video POST /text_to_video'],
   ['HeyGen’s own API is not offered: use POST /v1/avatars/videos.', 'POST /v2/video/generate'],
@@ -265,6 +275,7 @@ const table: readonly Compiled[] = [
   ...compile('messages', anthropic),
   ...compile('text', ollamaPaths),
   ...compile('flat', bedrock),
+  ...compile('flat', cohere),
   ...compile('usual', belowGoogle),
   ...compile('google', google),
   ...compile('detail', replicate),

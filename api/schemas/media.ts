@@ -209,7 +209,8 @@ export const rankingAnswer = z
       billed_units: z.strictObject({ search_units: count.optional(), input_tokens: count.optional() }),
     }),
     usage: z.strictObject({
-      prompt_tokens: count.optional(),
+      prompt_tokens: count,
+      completion_tokens: z.literal(0),
       total_tokens: count.describe('As the provider states them, otherwise estimated.'),
       search_units: count.optional(),
       cost: usd,

@@ -238,9 +238,12 @@ export abstract class StreamRelay {
   }
 }
 
-/** The error event that ends a failed stream (docs/errors.md). */
+/**
+ * The error event that ends a failed stream (docs/errors.md). `error` is its first member: go-openai takes an event for an
+ * error by `data: {"error":` (stream_reader.go), and the end of the stream after any other for that of a whole answer.
+ */
 export function errorEvent(shape: ChunkHead, failure: GatewayError): string {
-  return formatEvent({ ...shape, error: errorInStream(failure), choices: [emptyChoice(shape.object, 'error')] })
+  return formatEvent({ error: errorInStream(failure), ...shape, choices: [emptyChoice(shape.object, 'error')] })
 }
 
 function isFinishing({ finish_reason }: ChunkChoice): boolean {

@@ -12,7 +12,7 @@ export const realtimeQuery = z.strictObject({
     .min(1)
     .max(100)
     .describe(
-      'A model of type `realtime` or `live_video`. With a client secret that names one, and with an `intent`, it may be left out.',
+      'A model of type `realtime` or `live_video`. With a client secret that names one, and with an `intent`, it may be left out. With an `intent` it may also be a model of type `transcription`; any of the others opens the session then, and the settings name what transcribes.',
     )
     .optional(),
   intent: z

@@ -40,7 +40,10 @@ export async function deliverRanking(
     ),
     meta: { api_version: { version: '2' }, billed_units: billed },
     usage: {
-      ...(isByTokens ? { prompt_tokens: quantity.usage.prompt_tokens } : { search_units: quantity.pieces }),
+      ...(!isByTokens && { search_units: quantity.pieces }),
+      prompt_tokens: quantity.usage.prompt_tokens,
+      // @ai-sdk/togetherai demands it, though a ranking has no output.
+      completion_tokens: 0,
       total_tokens: quantity.usage.total_tokens,
       cost: costNano / 1e9,
     },

@@ -15,6 +15,9 @@ export type SessionRequest = {
 /**
  * Parses the session requested by a query and its client secret. Throws 400 without a model unless it is a
  * transcription session, 403 for a model other than the secret's.
+ *
+ * Clients of gateways, LiveKit's among them, name the model that transcribes in the URL of a transcription session. Its
+ * settings name it as well, so any suitable model opens the session.
  */
 export function parseSessionRequest(
   catalog: Catalog,
@@ -22,8 +25,10 @@ export function parseSessionRequest(
   secret: ClientSecret | null,
 ): SessionRequest {
   const settings = secret?.settings ?? null
-  const model = query.model ?? secret?.model ?? null
   const intent = query.intent ?? intentOf(settings)
+  const namesTranscriber =
+    intent === 'transcription' && query.model !== undefined && catalog.find(query.model)?.type === 'transcription'
+  const model = (namesTranscriber ? null : query.model) ?? secret?.model ?? null
   if (model === null && intent === null)
     throw new GatewayError('missing_field', 'Name a model: `?model=…`.', { param: 'model' })
   const idOf = (slug: string) => catalog.find(slug)?.id ?? slug

@@ -55,8 +55,6 @@ const openai: Case[] = [
   ['POST', '/anthropic/v1/messages', '/v1/messages'],
   ['POST', '/messages', '/v1/messages'],
   ['POST', '/v1/api/v1/keys', '/api/v1/keys'],
-  ['POST', '/v2/chat', 'POST /v1/chat/completions'],
-  ['POST', '/v2/embed', 'POST /v1/embeddings'],
   ['POST', '/api/rerank', 'POST /v1/rerank'],
   ['POST', '/generate', 'POST /v1/chat/completions'],
   ['POST', '/generate_stream', 'POST /v1/chat/completions'],
@@ -111,6 +109,11 @@ const openai: Case[] = [
   ['GET', '/v1/usage/character-stats', 'GET /api/v1/usage'],
   ['GET', '/v1/dubbing', 'no other route takes their place'],
   ['POST', '/v1/read?summarize=v2', 'no other route takes their place'],
+  // @ai-sdk/xai 5 and @ai-sdk/fireworks 3.
+  ['POST', '/v1/tts', 'POST /v1/audio/speech'],
+  ['POST', '/v1/realtime/translations/client_secrets', 'Sessions that translate are not offered'],
+  ['POST', '/v1/stt', 'POST /v1/audio/transcriptions'],
+  ['POST', '/v1/workflows/accounts/fireworks/models/flux-1-schnell-fp8/text_to_image', 'POST /v1/images'],
 ]
 
 const details: Case[] = [
@@ -148,15 +151,23 @@ const bedrock: Case[] = [
   ['POST', '/model/anthropic.claude-sonnet-5-5-v1%3A0/invoke', 'POST /v1/messages'],
 ]
 
+const cohere: Case[] = [
+  ['POST', '/v2/chat', 'POST /v1/chat/completions'],
+  ['POST', '/v1/chat', 'POST /v1/chat/completions'],
+  ['POST', '/v2/embed', 'POST /v1/embeddings'],
+  ['POST', '/v1/embed', 'POST /v1/embeddings'],
+]
+
 const headersOf = {
   google: { 'x-goog-api-key': 'AIza-other' },
   openai: {},
   anthropic: { 'anthropic-version': '2023-06-01' },
   ollama: {},
   bedrock: {},
+  cohere: {},
   details: {},
 }
-// biome-ignore lint/suspicious/noExplicitAny: bodies of six APIs
+// biome-ignore lint/suspicious/noExplicitAny: bodies of seven APIs
 const messageIn: { [dialect: string]: (body: any, status: number) => unknown } = {
   google: ({ error, ...rest }, status) =>
     error.code === status && error.status === 'NOT_FOUND' && Object.keys(rest).length === 0 && error.message,
@@ -164,10 +175,11 @@ const messageIn: { [dialect: string]: (body: any, status: number) => unknown } =
   anthropic: ({ type, error }) => type === 'error' && error.type === 'not_found_error' && error.message,
   ollama: ({ error }) => error,
   bedrock: ({ message }) => message,
+  cohere: ({ message }) => message,
   details: ({ detail, message }) => message === detail && detail,
 }
 
-for (const [dialect, cases] of Object.entries({ google, openai, anthropic, ollama, bedrock, details }))
+for (const [dialect, cases] of Object.entries({ google, openai, anthropic, ollama, bedrock, cohere, details }))
   for (const [method, path, names] of cases)
     test(`404 without a key that names what is offered, as its clients read it: ${method} ${path}`, async t => {
       for (const key of [undefined, account.test]) {

@@ -62,7 +62,7 @@ test.serial('200 from Voyage, billed by the tokens that it states; its own names
   t.is(await chargedNano({ gateway }, account), Math.round(tokens * 0.05 * 1_000 * 1.05 * 1e6) / 1e6)
 })
 
-test.serial('200 with `data` and `usage.total_tokens` as Voyage’s clients read them, whatever the model', async t => {
+test.serial('200 with `data` and `usage` as Voyage’s and Together’s clients read them, whatever the model', async t => {
   const { live } = await gateway.account()
   // voyageai of PyPI always sends `truncation`, that of npm sends what it is given.
   for (const [model, body] of [
@@ -75,6 +75,8 @@ test.serial('200 with `data` and `usage.total_tokens` as Voyage’s clients read
     t.is(answer.object, 'list')
     t.deepEqual(answer.data, answer.results)
     t.true(answer.usage.total_tokens > 0, model)
+    // @ai-sdk/togetherai demands all three figures of Together's answers.
+    t.like(answer.usage, { prompt_tokens: answer.usage.total_tokens, completion_tokens: 0 }, model)
   }
   const objects = documents.map(text => ({ text }))
   const { json: shown } = await rank(live, { model: 'rerank-2.5', documents: objects, return_documents: true })

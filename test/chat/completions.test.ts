@@ -188,9 +188,11 @@ test.serial('200, then one error event of a completion’s shape, when a stream 
   })
   const body = { model: native, prompt: 'x', stream: true }
   const response = await world.gateway.fetch('/v1/completions', { key: account.live, body })
-  const [first, last, ...more] = dataOf(await response.text())
+  const text = await response.text()
+  const [first, last, ...more] = dataOf(text)
   t.is(first.choices[0].text, 'begun')
   t.like(last, { object: 'text_completion', error: { code: 'upstream_error' } })
+  t.regex(text, /\n\ndata: {"error":{/)
   t.deepEqual(last.choices, [{ index: 0, text: '', logprobs: null, finish_reason: 'error' }])
   t.deepEqual(more, [])
 })

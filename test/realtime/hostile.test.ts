@@ -1,7 +1,7 @@
 import { type Account, eventually } from '../support/gateway.ts'
 import { openTalk } from '../support/realtime/sdk.ts'
 import { spentNano, startSessions, type Talk, talk, tokensNano } from '../support/realtime/sessions.ts'
-import { refusedSession } from '../support/realtime/sockets.ts'
+import { joined, RealtimeClient, refusedSession } from '../support/realtime/sockets.ts'
 import { millionthsNano, minutesNano } from '../support/realtime/talks.ts'
 import { test } from '../support/test.ts'
 import { use, useStores } from '../support/use.ts'
@@ -110,6 +110,19 @@ test.serial(
     await session.close()
   },
 )
+
+test.serial('101 for a session that only writes down of a model that transcribes, opened without a model', async t => {
+  const { live } = await world.gateway.account({ model_allowlist: ['grok-voice', 'gpt-realtime-2'] })
+  const query = 'model=gpt-4o-mini-transcribe&intent=transcription'
+  const client = await joined(new RealtimeClient(world.gateway.url, { key: live, query }))
+  t.deepEqual([...world.provider.last.query], [['intent', 'transcription']])
+  client.socket.close()
+  await client.end()
+  const withoutIntent = await refusedSession(world.gateway.url, { key: live, query: 'model=gpt-4o-mini-transcribe' })
+  t.is(withoutIntent.status, 404)
+  const unknown = await refusedSession(world.gateway.url, { key: live, query: 'model=nope&intent=transcription' })
+  t.like(unknown.body.error, { code: 'model_not_found', param: 'model' })
+})
 
 test.serial(
   '400 for a session that only writes down of a model that cannot, which would be another than was asked for',

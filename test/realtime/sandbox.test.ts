@@ -4,6 +4,7 @@ import {
   model,
   openSandbox,
   orderOf,
+  pcmBytesPerSecond,
   type SandboxTalk,
   typeErrors,
   written,
@@ -52,6 +53,49 @@ test.serial('a text is echoed as text, in the order of events that OpenAI has', 
   })
   t.is(new Set(talk.events.map(({ event_id }) => event_id)).size, talk.events.length)
   t.is(events[2].previous_item_id, done.item.id)
+})
+
+test.serial('sound is an item with its transcript as null until it is known', async t => {
+  const talk = await open()
+  await talk.settings({ audio: { input: { turn_detection: null } } })
+  talk.append(Buffer.alloc(pcmBytesPerSecond))
+  talk.send({ type: 'input_audio_buffer.commit' })
+  const events = await talk.until('conversation.item.done')
+  const items = events.filter(({ type }) => type.startsWith('conversation.item.')).map(({ item }) => item)
+  t.deepEqual(
+    items.map(({ content }) => content),
+    Array(2).fill([{ type: 'input_audio', transcript: null }]),
+  )
+})
+
+test.serial('completed when a response has null for its instructions and metadata', async t => {
+  const talk = await open()
+  talk.send(written('Hello'))
+  const { response } = (await talk.answer({ ...textOnly, instructions: null, metadata: null })).at(-2)
+  t.like(response, { status: 'completed', metadata: null })
+  t.is(response.output[0].content[0].text, 'Hello')
+})
+
+test.serial('ids of calls have at most 32 characters, and longer ids are refused', async t => {
+  const talk = await open()
+  await talk.settings({ ...textOnly, tools: [{ type: 'function', name: 'weather' }] })
+  talk.send(written('sandbox:tool'))
+  const [call] = (await talk.answer()).at(-2).response.output
+  t.true(call.call_id.length <= 32)
+  talk.send({ type: 'conversation.item.create', item: { type: 'function_call', name: 'weather', arguments: '{}' } })
+  t.true((await talk.next('conversation.item.done')).item.call_id.length <= 32)
+  const long = 'i'.repeat(48)
+  for (const [name, item] of [
+    ['call_id', { type: 'function_call_output', call_id: long, output: '' }],
+    ['call_id', { type: 'function_call', name: 'weather', call_id: long, arguments: '{}' }],
+    ['id', { ...written('Hello').item, id: long }],
+  ] as const) {
+    const error = await talk.refused({ type: 'conversation.item.create', item })
+    t.is(error.code, 'string_above_max_length')
+    t.is(error.param, `item.${name}`)
+    const text = `Invalid 'item.${name}': string too long. Expected a string with maximum length 32, but got a string with length 48 instead.`
+    t.is(error.message, text)
+  }
 })
 
 test.serial('a text is spoken as a tone as long as it takes to say', async t => {

@@ -79,6 +79,8 @@ for (const [title, model, reply, code, expected] of breaks) {
       [headers.get('x-gateway-provider')],
     )
     t.truthy(last.id)
+    // By this beginning go-openai tells it from another chunk.
+    t.regex(text, /\n\ndata: {"error":{[^\n]+\n\n$/)
     t.regex(data.map(({ choices }) => choices[0].delta.content ?? '').join(''), expected)
     t.true(data.every(({ choices, error }) => choices[0].finish_reason === null && !error))
     const row = await generationOf(world, headers.get('x-generation-id')!)

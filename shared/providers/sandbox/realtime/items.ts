@@ -22,7 +22,9 @@ export type Item = { id: string; status: 'completed' | 'incomplete' | 'in_progre
 export type Message = Extract<Item, { type: 'message' }>
 
 const text = z.string().max(maxCharacters)
-const id = z.string().min(1).max(64)
+/** Longer ids of items and calls are refused with the provider's words. */
+const maxIdLength = 32
+const id = z.string().min(1).max(1_000)
 const common = {
   id: id.optional(),
   object: z.literal('realtime.item').optional(),
@@ -56,7 +58,7 @@ export const itemSchema = z.union([
     z.strictObject({
       ...common,
       type: z.literal('function_call'),
-      name: id,
+      name: z.string().min(1).max(64),
       call_id: id.optional(),
       arguments: text,
     }),
@@ -65,20 +67,22 @@ export const itemSchema = z.union([
 ])
 export type ClientItem = z.infer<typeof itemSchema>
 
-export function newId(prefix: 'item' | 'resp' | 'sess' | 'conv'): string {
+export function newId(prefix: 'item' | 'resp' | 'sess' | 'conv' | 'call'): string {
   return `${prefix}_${randomUUID().replaceAll('-', '').slice(0, 24)}`
 }
 
 /**
  * Converts a client's item and assigns an id. Its audio is assumed to be in the session's format. Throws when it is not
- * base64.
+ * base64, or an id is too long.
  */
 export function itemOf(clientItem: ClientItem, encoding: Encoding): Item {
+  assertShort('id', clientItem.id)
+  if ('call_id' in clientItem) assertShort('call_id', clientItem.call_id)
   const head = { id: clientItem.id ?? newId('item'), status: 'completed' as const }
   if (clientItem.type === 'function_call_output')
     return { ...head, type: clientItem.type, call_id: clientItem.call_id, output: clientItem.output }
   if (clientItem.type === 'function_call') {
-    const { type, name, call_id = `call_${head.id}`, arguments: args } = clientItem
+    const { type, name, call_id = newId('call'), arguments: args } = clientItem
     return { ...head, type, name, call_id, arguments: args }
   }
   const content = clientItem.content.map((part, index): Part => {
@@ -87,6 +91,12 @@ export function itemOf(clientItem: ClientItem, encoding: Encoding): Item {
     return { type: part.type, sound: { encoding, bytes }, transcript: part.transcript ?? null }
   })
   return { ...head, type: clientItem.type, role: clientItem.role, content }
+}
+
+function assertShort(name: 'id' | 'call_id', value = ''): void {
+  if (value.length <= maxIdLength) return
+  const message = `Invalid 'item.${name}': string too long. Expected a string with maximum length ${maxIdLength}, but got a string with length ${value.length} instead.`
+  throw new EventError('string_above_max_length', message, `item.${name}`)
 }
 
 /** Decodes base64. Throws for anything else. */
@@ -108,11 +118,7 @@ export function presentItem(item: Item, withSound = false): object {
 function presentPart(part: Part, withSound: boolean): object {
   if (!('sound' in part)) return part
   const { type, sound, transcript } = part
-  return {
-    type,
-    ...(transcript !== null && { transcript }),
-    ...(withSound && { audio: sound.bytes.toString('base64') }),
-  }
+  return { type, transcript, ...(withSound && { audio: sound.bytes.toString('base64') }) }
 }
 
 /** An item without content. */

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import { elapsedMs, preciseMonotonic } from '../../../base/time.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
 import { splitWords } from '../chat/response.ts'
-import { argumentPieces, newCallId } from '../chat/tools.ts'
+import { argumentPieces } from '../chat/tools.ts'
 import { findDirective, simulatedErrors } from '../directives.ts'
 import type { Conversation } from './conversation.ts'
 import { directiveText, generateOutput, type ResponseOutput, type ResponseRequest } from './generate-output.ts'
@@ -118,7 +118,7 @@ export class RealtimeResponse {
     const head = { id: newId('item'), status: 'in_progress' as const }
     const output = this.#output
     if (output.kind === 'call')
-      return { ...head, type: 'function_call', name: output.name, call_id: newCallId('call'), arguments: '' }
+      return { ...head, type: 'function_call', name: output.name, call_id: newId('call'), arguments: '' }
     const part: Part =
       output.kind === 'text'
         ? { type: 'output_text', text: '' }
