@@ -54,6 +54,19 @@ const $defs = {
   'a/b': { allOf: [{ type: 'object', properties: { a: { type: 'string' } }, required: ['a'] }, { required: ['b'] }] },
 }
 
+test('lists and members that may be null have something in them where the schema says what', t => {
+  const person = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] }
+  const properties = {
+    people: { type: 'array', items: { $ref: '#/$defs/person' } },
+    first: { anyOf: [{ $ref: '#/$defs/person' }, { type: 'null' }] },
+    anything: { type: 'array' },
+    nothing: { type: 'array', items: { type: 'string' }, maxItems: 0 },
+  }
+  const instance = fakeInstance({ type: 'object', properties, required: Object.keys(properties), $defs: { person } })
+  const one = { name: 'text' }
+  t.deepEqual(instance, { people: [one], first: one, anything: [], nothing: [] })
+})
+
 test('valid: the instance of any schema of the grammar, as ajv sees it', t => {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true })
   fc.assert(

@@ -10,6 +10,11 @@ import { isObject } from '../../../base/is-object.ts'
 type Schema = Record<string, unknown>
 
 const deepest = 24
+/**
+ * How much deeper than necessary an instance may be: lists that may be empty and members that may be null have something
+ * in them then. An item of a list is often a reference, to an object, with a member of two possible types.
+ */
+const fillingDepth = 4
 const maxText = 10_000
 const maxItems = 1000
 /** Maximum schemas visited per attempt: a schema that branches at every level is abandoned, not explored. */
@@ -32,37 +37,46 @@ const exhausted = new Error('The schema costs too much work.')
 
 type Budget = { copies: number; constantChars: number }
 
-/** The instance of least depth, or undefined if there is none within the limits. */
+/** An instance of nearly the least depth, or undefined if there is none within the limits. */
 export function fakeInstance(schema: unknown): unknown {
   const budget: Budget = { copies: maxCopies, constantChars: maxConstantChars }
-  for (let depth = 0; depth <= deepest; depth++) {
-    try {
-      return new Builder(schema, budget).build(schema, depth)
-    } catch (error) {
-      if (error === exhausted) return undefined
-      if (error !== unsatisfiable) throw error
-    }
+  for (let depth = 0; depth <= deepest && budget.copies >= 0 && budget.constantChars >= 0; depth++) {
+    const least = tryBuild(schema, budget, depth)
+    if (least) return (tryBuild(schema, budget, depth + fillingDepth, true) ?? least).instance
   }
   return undefined
+}
+
+/** Null if there is no instance within the depth and the limits. */
+function tryBuild(schema: unknown, budget: Budget, depth: number, fillsLists = false): { instance: unknown } | null {
+  try {
+    return { instance: new Builder(schema, budget, fillsLists).build(schema, depth) }
+  } catch (error) {
+    if (error === exhausted || error === unsatisfiable) return null
+    throw error
+  }
 }
 
 class Builder {
   readonly #root: unknown
   readonly #budget: Budget
+  readonly #fillsLists: boolean
+  /** The references that are being followed. */
+  readonly #open = new Set<string>()
   #steps = stepsPerAttempt
   #chars = charsPerAttempt
 
-  constructor(root: unknown, budget: Budget) {
+  constructor(root: unknown, budget: Budget, fillsLists: boolean) {
     this.#root = root
     this.#budget = budget
+    this.#fillsLists = fillsLists
   }
 
   build(schema: unknown, depth: number): unknown {
     if (depth < 0 || this.#steps-- <= 0) throw unsatisfiable
     if (schema === true) return {}
     if (!isSchema(schema)) throw unsatisfiable
-    if (typeof schema.$ref === 'string')
-      return this.build(this.#merge(schema, [this.#find(schema.$ref)], '$ref'), depth - 1)
+    if (typeof schema.$ref === 'string') return this.#referred(schema.$ref, schema, depth)
     if (Array.isArray(schema.allOf)) return this.build(this.#merge(schema, schema.allOf, 'allOf'), depth - 1)
     if (schema.const !== undefined) return this.#afford(schema.const)
     if (Array.isArray(schema.enum)) return this.#afford(firstOf(schema.enum))
@@ -76,6 +90,17 @@ class Builder {
     // Null is the smallest instance, but the least informative: it is the last choice within the depth.
     const ordered = [...types.filter(type => type !== 'null'), ...types.filter(type => type === 'null')]
     return this.#either(ordered, type => this.#ofType(type, schema, depth))
+  }
+
+  /** What a schema refers to. Where lists are filled, it is not repeated within itself. */
+  #referred(reference: string, schema: Schema, depth: number): unknown {
+    if (this.#fillsLists && this.#open.has(reference)) throw unsatisfiable
+    this.#open.add(reference)
+    try {
+      return this.build(this.#merge(schema, [this.#find(reference)], '$ref'), depth - 1)
+    } finally {
+      this.#open.delete(reference)
+    }
   }
 
   /** The instance of the first option that has one. */
@@ -137,6 +162,8 @@ class Builder {
       if (schema.uniqueItems === true && isSchema(item)) this.#charge(sizeOf(item) + sizeOf(item.enum))
       array.push(this.build(schema.uniqueItems === true ? distinctSchema(item, i) : item, depth - 1))
     }
+    if (this.#fillsLists && min === 0 && max > 0 && isSchema(items))
+      this.#either([items, null], item => item && array.push(this.build(prefix[0] ?? item, depth - 1)))
     return array
   }
 
