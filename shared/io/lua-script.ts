@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import type { Redis as SingleRedis } from 'ioredis'
 import { keyPrefixOf, type Redis } from './redis.ts'
 import type { Shard, Shards } from './redis-shards.ts'
 
@@ -62,6 +63,7 @@ export function defineScript<const Key extends string = never, const Args extend
       lua: `${preludeOf(definition, form, keyPrefixOf(redis))}\n${source}`,
     })
     connections[form].add(redis)
+    releaseArguments(redis)
   }
   const pack = (values: { readonly [name: string]: unknown }, tag: string) => {
     for (const given in values) if (!names.has(given)) throw new TypeError(`script ${name} has no argument ${given}`)
@@ -89,6 +91,29 @@ export function bindScript<Values>(
   shards: Shards,
 ): (values: Values, shard?: Shard) => Promise<unknown> {
   return (values, shard = shards.only) => script(redis, values, shard.tag)
+}
+
+/** Connections whose commands are emptied once they are answered. */
+const releasing = new WeakSet<Redis>()
+
+/**
+ * Empties each command of a connection once it is answered, or its arguments would stay until the next collection of the whole
+ * heap, all usage events among them: the client assigns a function to each command as its `reject`, V8 allocates a function that
+ * is assigned to a property in the old generation, and what an object there refers to survives the collections of the young one.
+ * Commands of a pipeline, which come with its stream, keep theirs: in a cluster they may be sent again.
+ */
+function releaseArguments(redis: Redis): void {
+  if (releasing.has(redis)) return
+  releasing.add(redis)
+  const send = redis.sendCommand.bind(redis) as SingleRedis['sendCommand']
+  const sendReleasing: typeof send = (command, ...others) => {
+    const release = () => {
+      command.args = []
+    }
+    if (others.length === 0) command.promise.then(release, release)
+    return send(command, ...others)
+  }
+  redis.sendCommand = sendReleasing
 }
 
 function textOf(value: unknown, argument: string, script: string): string {

@@ -86,26 +86,7 @@ function openRedis(address: RedisAddress, behaviour: Behaviour): Redis {
   const redis =
     target.kind === 'cluster' ? openCluster(address, target, behaviour) : openSingle(address, target, behaviour)
   assignShards(redis, address)
-  releaseArguments(redis)
   return redis
-}
-
-/**
- * Empties each command once it is answered, or its arguments would stay until the next collection of the whole heap, all usage
- * events among them: the client assigns a function to each command as its `reject`, V8 allocates a function that is assigned to
- * a property in the old generation, and what an object there refers to survives the collections of the young one. Commands of a
- * pipeline, which come with its stream, keep theirs: in a cluster they may be sent again.
- */
-function releaseArguments(redis: Redis): void {
-  const send = redis.sendCommand.bind(redis) as SingleRedis['sendCommand']
-  const sendReleasing: typeof send = (command, ...others) => {
-    const release = () => {
-      command.args = []
-    }
-    if (others.length === 0) command.promise.then(release, release)
-    return send(command, ...others)
-  }
-  redis.sendCommand = sendReleasing
 }
 
 function openSingle(address: RedisAddress, target: RedisTarget, { server, retryDelayMs }: Behaviour): SingleRedis {

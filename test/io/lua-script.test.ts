@@ -1,3 +1,4 @@
+import { getHeapSpaceStatistics } from 'node:v8'
 import { Redis } from 'ioredis'
 import { defineScript } from '../../shared/io/lua-script.ts'
 import { test } from '../support/test.ts'
@@ -77,4 +78,25 @@ test.serial('runs after Redis lost its scripts, and on another connection', asyn
   const other = redis.duplicate()
   t.deepEqual(await addPoints(other, { ...values, players: [] }), [calls! + 1, 'number', 'string', 0])
   other.disconnect()
+})
+
+/** Another text each time, of characters that take a byte. */
+async function sendTexts({ calls, characters }: { calls: number; characters: number }): Promise<void> {
+  for (let i = 0; i < calls; i++) {
+    const name = `${i % 2}`.padEnd(characters, 'x')
+    await addPoints(redis, { ...values, players: [{ name, extraPoints: i }] })
+  }
+}
+
+function oldBytes(): number {
+  return getHeapSpaceStatistics().find(({ space_name: name }) => name === 'old_space')!.space_used_size
+}
+
+test.serial('the arguments of answered calls do not reach the old generation of the heap', async t => {
+  const sent = { calls: 2_000, characters: 20_000 }
+  await sendTexts(sent)
+  const beforeBytes = oldBytes()
+  await sendTexts(sent)
+  const kept = (oldBytes() - beforeBytes) / (sent.calls * sent.characters)
+  t.true(kept < 0.25, `${(kept * 100).toFixed(0)} % of them is in the old generation`)
 })
