@@ -141,7 +141,8 @@ export class S3Blobs implements Blobs {
       address.slice(0, address.indexOf('?') - 1),
     )
     const base = await this.#base
-    if (!url.startsWith(base)) return null
+    // Dots in a path would lead out of the folder, where others may have objects.
+    if (!URL.canParse(url) || !new URL(url).href.startsWith(base)) return null
     const { pathname, searchParams } = new URL(url)
     const key = decodeURIComponent(pathname.slice(new URL(base).pathname.length))
     if (searchParams.has('X-Amz-Signature') && (await this.#isReadable(url))) return key
