@@ -58,6 +58,7 @@ const texts: Record<string, string> = {
   'member.two_factor_on': 'turned on two-factor sign-in of',
   'member.two_factor_off': 'turned off two-factor sign-in of',
   'member.two_factor_reset': 'removed the authenticator app and passkeys of',
+  'member.single_sign_on_unlinked': 'removed the identity of single sign-on of',
   'member.backup_codes_replaced': 'generated new backup codes for',
   'member.passkey_added': 'added a passkey of',
   'member.passkey_removed': 'removed a passkey of',
