@@ -42,9 +42,10 @@ export class S3Blobs implements Blobs {
 
   /**
    * `s3://[key:secret@]bucket[/prefix]?endpoint=…&region=…&path_style=true`; without credentials, the SDK's default
-   * chain applies.
+   * chain applies. With `signsOnly` nothing is contacted: for a directory bucket, the SDK would open a session at its address before
+   * it signs a URL.
    */
-  constructor(storageUrl: string, clock: Clock, proxies: Proxies) {
+  constructor(storageUrl: string, clock: Clock, proxies: Proxies, { signsOnly = false } = {}) {
     const { hostname, pathname, username, password, searchParams } = new URL(storageUrl)
     const folder = pathname.replace(/^\/+|\/+$/g, '')
     this.#bucket = hostname
@@ -61,6 +62,7 @@ export class S3Blobs implements Blobs {
         httpAgent: nodeAgentOptions(proxies),
         httpsAgent: nodeAgentOptions(proxies),
       },
+      ...(signsOnly && { disableS3ExpressSessionAuth: true }),
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       // The default logger repeats thrown errors on standard error.
