@@ -147,6 +147,8 @@ conformance('url_not_allowed for an address that was changed or is unsigned', as
     url.replace('org_1', 'org_2'),
     url.replace(/ignature=(.)/, (_, first) => `ignature=${first === '0' ? '1' : '0'}`),
     url.slice(0, url.indexOf('?')),
+    url.replace('a.mp4', '%E0%A4%A.mp4'),
+    url.replace('a.mp4', 'a.mp4%00'),
   ]
   for (const address of changed)
     await t.throwsAsync(blobs.keyOf(address), { message: /expired or was changed/ }, address)
