@@ -24,7 +24,7 @@ import { type Alone, consumeRateLimit, lockOf, withLock } from './limits.ts'
 import { ownOrigins } from './origin.ts'
 import { assertClock, assertInvited, emailLimits } from './rules.ts'
 import { secondFactor } from './second-factor.ts'
-import { assertFirstIdentity, singleSignOn } from './single-sign-on.ts'
+import { assertFirstIdentity, noteLinked, singleSignOn } from './single-sign-on.ts'
 import { suspensionHooks } from './suspension-hooks.ts'
 
 const dayS = 24 * 3_600
@@ -148,6 +148,7 @@ function betterAuthOver(
             await assertFirstIdentity(db, account)
             return { data: { ...account, ...noTokens } }
           },
+          after: account => noteLinked(services, currentRequest, mail, account),
         },
       },
       session: { create: suspensionHooks(services) },

@@ -3,7 +3,11 @@ import { type GenericOAuthConfig, genericOAuth } from 'better-auth/plugins/gener
 import { z } from 'zod'
 import type { Database } from '../../shared/io/db.ts'
 import type { Platform } from '../../shared/platform.ts'
+import { recordChange } from './account-changes.ts'
 import { maxNameCharacters, oidcProvider } from './accounts.ts'
+import type { AuthRequest } from './auth-request.ts'
+import type { emails } from './emails.ts'
+import { userActor } from './hooks.ts'
 
 type Oidc = NonNullable<Platform['config']['oidc']>
 type Services = Pick<Platform, 'clock' | 'log'>
@@ -63,6 +67,22 @@ export async function assertFirstIdentity(db: Database, account: { providerId: s
     code: 'ANOTHER_IDENTITY',
     message: 'This account belongs to another identity of the provider of single sign-on.',
   })
+}
+
+/** Tells a person who signs in by other means that single sign-on does so as well from now on, without a code of theirs. */
+export async function noteLinked(
+  { db }: Pick<Platform, 'db'>,
+  currentRequest: () => AuthRequest,
+  mail: Pick<ReturnType<typeof emails>, 'secondFactorChanged'>,
+  { providerId, userId }: { providerId: string; userId: string },
+): Promise<void> {
+  if (providerId !== oidcProvider) return
+  const otherMeans = { accounts: { some: { providerId: { not: oidcProvider } } } }
+  const person = await db.user.findFirst({ where: { id: userId, OR: [otherMeans, { passkeys: { some: {} } }] } })
+  if (!person) return
+  const actor = userActor(person, currentRequest().headers)
+  await recordChange(db, person, { action: 'member.single_sign_on_linked' }, actor)
+  await mail.secondFactorChanged(person, 'Single sign-on was connected: it signs you in without a code of your app')
 }
 
 /**

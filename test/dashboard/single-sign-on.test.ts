@@ -137,6 +137,22 @@ test.serial('who gets the address of another person later does not get their acc
   t.regex((await through(profile)).to!, /error=unable_to_link_account/)
 })
 
+test.serial('a person with a password is told that single sign-on was connected, and others are not', async t => {
+  const { db, mailer } = gateway.services
+  const told = async (email: string) =>
+    (await mailer.outbox())!.filter(({ to, text }) => to === email && text.includes('Single sign-on was connected'))
+      .length
+  const ada = await signUp(gateway)
+  const { email } = ada.visitor
+  for (let i = 0; i < 2; i++) t.is((await through({ ...newProfile(), sub: 'linked', email })).person!.id, ada.userId)
+  t.is(await told(email), 1)
+  const noted = { organisationId: ada.organisationId, action: 'member.single_sign_on_linked', actorId: ada.userId }
+  t.is(await db.auditEvent.count({ where: noted }), 1)
+  const profile = newProfile()
+  await through(profile)
+  t.is(await told(profile.email), 0)
+})
+
 test.serial('a provider that replaces another signs in nobody by the name that another person had there', async t => {
   const profile = newProfile()
   const { person } = await through(profile)
