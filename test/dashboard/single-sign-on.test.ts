@@ -1,7 +1,7 @@
 // Single sign-on, by a provider that is careless, and by visitors who are not who they seem to be.
 
 import { OidcEmulator, type Profile } from '../emulators/oidc.ts'
-import { signUp, Visitor } from '../support/dashboard/dashboard.ts'
+import { password, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { operatorJson } from '../support/operator.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway, useStores } from '../support/use.ts'
@@ -181,3 +181,25 @@ test.serial('the address that the provider sent one visitor to signs in no other
   t.regex(named.to!, /error=issuer_mismatch/)
   t.is(named.person, null)
 })
+
+test.serial(
+  'who takes an account over by the link of an email does not share it with a stranger’s identity',
+  async t => {
+    const stranger = { ...newProfile(), email_verified: false }
+    const { person } = await through(stranger)
+    t.false(person!.email_verified)
+    const owner = new Visitor(gateway, stranger.email)
+    await owner.json(`${auth}/request-password-reset`, { body: { email: stranger.email } })
+    const mails = (await gateway.services.mailer.outbox())!
+    const mail = mails.find(({ to, subject }) => to === stranger.email && /reset/i.test(subject))!
+    const token = new URL(mail.link!.url).searchParams.get('token')!
+    await owner.json(`${auth}/reset-password`, { body: { token, newPassword: password } })
+    await owner.json(`${auth}/sign-in/email`, { body: { email: stranger.email, password } })
+    t.is((await owner.person())!.id, person!.id)
+    await gateway.services.db.user.update({ where: { id: person!.id }, data: { emailVerified: true } })
+    const refused = await through(stranger)
+    t.regex(refused.to!, /error=account_not_linked/)
+    t.is(refused.person, null)
+    t.is((await through({ ...newProfile(), email: stranger.email })).person!.id, person!.id)
+  },
+)
