@@ -24,6 +24,7 @@ const gateway = useGateway(
 
 test.beforeEach(() => {
   oidc.idToken = null
+  oidc.statedIssuer = null
 })
 
 /** A visitor who begins to sign in, and where the provider sends them back to. */
@@ -111,6 +112,19 @@ test.serial('an ID token for another client, of another issuer or from earlier s
   for (const aud of [clientId, ['another', clientId]]) {
     oidc.idToken = { ...claims, aud }
     t.like((await through(profile)).person, { email: profile.email })
+  }
+})
+
+test.serial('an ID token of a tenant signs in where the issuer of the provider has a place for it', async t => {
+  // https://login.microsoftonline.com/common/v2.0 states such an issuer.
+  oidc.statedIssuer = `${oidc.issuer}/{tenantid}/v2.0`
+  const profile = newProfile()
+  const claims: Record<string, unknown> = { ...claimsOf(profile), iss: `${oidc.issuer}/t1/v2.0`, tid: 't1' }
+  oidc.idToken = claims
+  t.like((await through(profile)).person, { email: profile.email })
+  for (const change of [{ tid: 't2' }, { tid: undefined }, { iss: oidc.statedIssuer, tid: undefined }]) {
+    oidc.idToken = { ...claims, ...change }
+    t.is((await through(profile)).person, null)
   }
 })
 

@@ -10,6 +10,8 @@ export class OidcEmulator {
   profile: Profile = { sub: 'u1', email: 'u1@example.com', email_verified: true }
   /** The claims of the ID token; null = there is none, and the profile is read at the userinfo endpoint. */
   idToken: Record<string, unknown> | null = null
+  /** The issuer that the discovery document states; null = the address of this provider. */
+  statedIssuer: string | null = null
   readonly #server: http.Server
   /** The challenge that a code was requested with. */
   readonly #codes = new Map<string, string>()
@@ -43,7 +45,7 @@ export class OidcEmulator {
     if (url.pathname === '/.well-known/openid-configuration') {
       const { issuer } = this
       return void json(200, {
-        issuer,
+        issuer: this.statedIssuer ?? issuer,
         authorization_endpoint: `${issuer}/authorize`,
         token_endpoint: `${issuer}/token`,
         userinfo_endpoint: `${issuer}/userinfo`,
