@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { Changes } from '../../shared/io/audit.ts'
 import type { Database } from '../../shared/io/db.ts'
 import { recordChange } from './account-changes.ts'
+import { oidcProvider } from './accounts.ts'
 import type { AuthRequest } from './auth-request.ts'
 import type { HookContext } from './devices.ts'
 import type { emails } from './emails.ts'
@@ -18,7 +19,7 @@ const addressChange = z.object({ email: z.string(), updateTo: z.string(), iat: z
 /**
  * Ends links of emails with a change of the account. Those that change its address: with the next change of the account or its
  * password. Otherwise a stranger who signed up with another person's address could keep one until that person has taken the
- * account over. Those that replace its password, and sign-ins that wait for a code: with the next password or address.
+ * account over; so could an identity of single sign-on, which ends with the password. Those that replace its password, and sign-ins that wait for a code: with the next password or address.
  * Otherwise who could read the emails of the account, or knew its password, could take it back. Such a change is in the audit log
  * of the person's organisations, and that of a password is told by email.
  */
@@ -48,6 +49,7 @@ export function accountLinks(db: Database, currentRequest: () => AuthRequest, ma
             if (!person) return
             // What is kept for an account until it is confirmed has its id as its value.
             await db.verification.deleteMany({ where: { value: person.id } })
+            if (ctx.path === '/reset-password' && !person.emailVerified) await endStrangersIdentity(db, person.id)
             await recordChange(db, person, changed, userActor(person, request.headers))
             if (changed.changes === undefined) await mail.passwordChanged(person)
           }),
@@ -55,6 +57,12 @@ export function accountLinks(db: Database, currentRequest: () => AuthRequest, ma
       ],
     },
   }
+}
+
+/** Ends an identity that a provider which does not confirm addresses gave to a stranger: it would still sign in. */
+async function endStrangersIdentity(db: Database, userId: string): Promise<void> {
+  const { count } = await db.account.deleteMany({ where: { userId, providerId: oidcProvider } })
+  if (count > 0) await db.session.deleteMany({ where: { userId } })
 }
 
 type Change = { userId: string; action: string; changes?: Changes }

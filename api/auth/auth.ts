@@ -4,7 +4,6 @@ import type { BetterAuthOptions } from 'better-auth'
 import { prismaAdapter } from 'better-auth/adapters/prisma'
 import { APIError, isAPIError } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
-import { genericOAuth } from 'better-auth/plugins/generic-oauth'
 import { organization } from 'better-auth/plugins/organization'
 import { defaultRoles } from 'better-auth/plugins/organization/access'
 import { twoFactor } from 'better-auth/plugins/two-factor'
@@ -13,15 +12,7 @@ import { type Actor, operatorActor } from '../../shared/io/audit.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { accountLinks } from './account-links.ts'
-import {
-  type Auth,
-  addressHeader,
-  authPath,
-  maxMembers,
-  maxNameCharacters,
-  oidcProvider,
-  type Person,
-} from './accounts.ts'
+import { type Auth, addressHeader, authPath, maxMembers, type Person } from './accounts.ts'
 import type { AuthRequest } from './auth-request.ts'
 import { refundAttempt } from './budgets.ts'
 import { liftFirstKeyLimits } from './confirm-address.ts'
@@ -33,6 +24,7 @@ import { type Alone, consumeRateLimit, lockOf, withLock } from './limits.ts'
 import { ownOrigins } from './origin.ts'
 import { assertClock, assertInvited, emailLimits } from './rules.ts'
 import { secondFactor } from './second-factor.ts'
+import { assertFirstIdentity, noteLinked, singleSignOn } from './single-sign-on.ts'
 import { suspensionHooks } from './suspension-hooks.ts'
 
 const dayS = 24 * 3_600
@@ -150,7 +142,15 @@ function betterAuthOver(
     } as BetterAuthOptions['session'],
     databaseHooks: {
       user: { create: { before: user => assertInvited(services, user.email) } },
-      account: { create: { before: async account => ({ data: { ...account, ...noTokens } }) } },
+      account: {
+        create: {
+          before: async account => {
+            await assertFirstIdentity(db, account)
+            return { data: { ...account, ...noTokens } }
+          },
+          after: account => noteLinked(services, currentRequest, mail, account),
+        },
+      },
       session: { create: suspensionHooks(services) },
     },
     hooks: {
@@ -169,7 +169,7 @@ function betterAuthOver(
       accountLinks(db, currentRequest, mail),
       guessLimits(services, currentRequest),
       secondFactor(services, currentRequest, mail),
-      ...(oidc ? [singleSignOn(oidc)] : []),
+      ...(oidc ? [singleSignOn(services, oidc)] : []),
     ],
   })
 }
@@ -295,36 +295,8 @@ function organisations(
   })
 }
 
-/** Sign-in by the OpenID Connect provider of the configuration. */
-function singleSignOn(oidc: NonNullable<Platform['config']['oidc']>) {
-  return genericOAuth({
-    config: [
-      {
-        providerId: oidcProvider,
-        discoveryUrl: `${oidc.issuer.replace(/\/+$/, '')}/.well-known/openid-configuration`,
-        clientId: oidc.clientId,
-        clientSecret: oidc.clientSecret,
-        scopes: ['openid', 'email', 'profile'],
-        pkce: true,
-        mapProfileToUser: presentProfile,
-      },
-    ],
-  })
-}
-
 /** Tokens of a single sign-on provider are used immediately; storing them would keep a secret without need. */
 const noTokens = { accessToken: null, refreshToken: null, idToken: null }
-
-/**
- * Reads a profile from a single sign-on provider. `sub` alone identifies a person, whatever other claims there are;
- * some providers write `email_verified` as text.
- */
-function presentProfile({ sub, name, email, email_verified: verified }: Record<string, unknown> & { sub?: string }) {
-  const shown = String(name || email)
-    .replace(/[\p{Cc}\u2028\u2029]+/gu, ' ')
-    .slice(0, maxNameCharacters)
-  return { id: sub, name: shown, emailVerified: verified === true || verified === 'true' }
-}
 
 function logLevel(level: string): 'error' | 'warn' | 'info' | 'debug' {
   return level === 'error' || level === 'warn' || level === 'info' ? level : 'debug'

@@ -3,6 +3,7 @@ import type { User } from '../../shared/generated/prisma/client.ts'
 import { type Actor, audit, operatorActor } from '../../shared/io/audit.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { recordChange } from './account-changes.ts'
+import { oidcProvider } from './accounts.ts'
 import { emails } from './emails.ts'
 
 /**
@@ -52,4 +53,30 @@ export async function resetSecondFactor(services: Platform, email: string): Prom
   const description = 'An operator of the service removed your authenticator app and your passkeys'
   await emails(mailer, config.publicUrl).secondFactorChanged(user, description)
   return changed
+}
+
+/**
+ * Takes the identity of single sign-on from a person, and ends their sessions: the next one with their confirmed address takes its
+ * place. The operator must know whose it is. Throws 404.
+ */
+export async function unlinkSingleSignOn({ db }: Platform, email: string): Promise<User> {
+  const user = await db.user.findUnique({ where: { email: email.toLowerCase() } })
+  if (!user) throw new GatewayError('not_found', 'No such user.')
+  const userId = user.id
+  await db.$transaction([
+    db.account.deleteMany({ where: { userId, providerId: oidcProvider } }),
+    db.session.deleteMany({ where: { userId } }),
+  ])
+  await recordChange(db, user, { action: 'member.single_sign_on_unlinked' }, operatorActor)
+  return user
+}
+
+/** Does so for all people, for a provider that replaces another. Returns how many there were. */
+export async function unlinkEverybody(services: Platform): Promise<number> {
+  const people = await services.db.user.findMany({
+    where: { accounts: { some: { providerId: oidcProvider } } },
+    select: { email: true },
+  })
+  for (const { email } of people) await unlinkSingleSignOn(services, email)
+  return people.length
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { confirmAddress } from '../auth/confirm-address.ts'
-import { resetSecondFactor, setOperator } from '../auth/operators.ts'
+import { resetSecondFactor, setOperator, unlinkEverybody, unlinkSingleSignOn } from '../auth/operators.ts'
 import { type Command, command } from './parse.ts'
 
 const maxListed = 10_000
@@ -48,6 +48,22 @@ export const users: Command[] = [
     async run(services, { email }) {
       const data = record(await resetSecondFactor(services, email))
       return { data: { data }, text: `${line(data)}: signs in with the password alone` }
+    },
+  }),
+  command({
+    name: 'user unlink-single-sign-on',
+    summary: 'Lets another identity of single sign-on take the place of a person’s, or of everybody’s.',
+    help: '--email E | --all',
+    flags: z
+      .strictObject({ email: z.email().optional(), all: z.boolean().default(false) })
+      .refine(({ email, all }) => all === (email === undefined), 'takes either --email or --all'),
+    async run(services, { email }) {
+      if (email === undefined) {
+        const people = await unlinkEverybody(services)
+        return { data: { data: { people } }, text: `${people} people: signed out, and linked again by their address` }
+      }
+      const data = record(await unlinkSingleSignOn(services, email))
+      return { data: { data }, text: `${line(data)}: signed out, and linked again by the address` }
     },
   }),
   command({

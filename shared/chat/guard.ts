@@ -5,7 +5,7 @@ import { GuardedText, type TextForm, TextGuard } from '../guardrails/text-guard.
 import { mapTexts, type Place } from '../guardrails/texts.ts'
 import { checks, type DetectorType, type Guardrails, type GuardWebhook, type Side } from '../keys/guardrails.ts'
 import type { GuardRecord } from '../wallet/routing-record.ts'
-import { GuardFailed, type GuardQuestion, QuestionTooLarge } from '../webhooks/guard-calls.ts'
+import { GuardFailed, type GuardQuestion, QuestionTooLarge, TooManyCalls } from '../webhooks/guard-calls.ts'
 
 /** A text with its name in the question to a guard. */
 export type NamedText = { id: string; text: string; role: string; isJson: boolean }
@@ -92,7 +92,9 @@ export class Guard {
           null,
         )
       }
-      const outcome = webhook.on_failure === 'fail_open' ? 'failed_open' : 'failed_closed'
+      // Its caller also chose how many requests there are at a time.
+      const isOpen = webhook.on_failure === 'fail_open' && !(error instanceof TooManyCalls)
+      const outcome = isOpen ? 'failed_open' : 'failed_closed'
       this.#services.log.warn({ err: error, organisation: this.#request.organisationId, outcome }, 'a guard failed')
       this.#noteWebhook(side, outcome)
       if (outcome === 'failed_open') return noTexts

@@ -151,7 +151,7 @@ async function openBucket({ sealer, clock, urlPolicy }: SendServices, row: LogEx
   url.searchParams.set('region', row.region ?? defaultRegion)
   if (row.url !== null) url.searchParams.set('endpoint', row.url)
   if (row.pathStyle) url.searchParams.set('path_style', 'true')
-  return new S3Blobs(url.href, clock, urlPolicy.proxies ?? noProxies)
+  return new S3Blobs(url.href, clock, urlPolicy.proxies ?? noProxies, { signsOnly: true })
 }
 
 async function packed(

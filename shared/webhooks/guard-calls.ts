@@ -44,6 +44,11 @@ export class QuestionTooLarge extends GuardFailed {
   override name = 'QuestionTooLarge'
 }
 
+/** A guard that was not asked because its key has many calls of it under way: its caller chose how many. */
+export class TooManyCalls extends GuardFailed {
+  override name = 'TooManyCalls'
+}
+
 const connectTimeoutMs = 5_000
 /** The texts of one question, and an answer to it. */
 const maxQuestionBytes = 4 * 1024 * 1024
@@ -108,9 +113,9 @@ export class GuardCalls {
     const { organisationId, keyId } = question
     const state = this.#stateOf(`${keyId} ${webhook.url}`)
     if (this.#isPaused(state)) throw new GuardFailed('it failed repeatedly and is not called for a few seconds')
+    if (state.calls >= maxCallsOfKey) throw new TooManyCalls(`it has ${state.calls} calls of this key under way`)
     const calls = this.#calls.get(organisationId) ?? 0
-    if (calls >= maxCalls || state.calls >= maxCallsOfKey)
-      throw new GuardFailed(`it has ${Math.max(calls, state.calls)} calls under way`)
+    if (calls >= maxCalls) throw new GuardFailed(`it has ${calls} calls under way`)
     this.#calls.set(organisationId, calls + 1)
     state.calls++
     try {

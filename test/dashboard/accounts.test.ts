@@ -6,7 +6,7 @@ import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { setSuspension } from '../../shared/keys/suspensions.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
-import { OidcEmulator, type Profile } from '../emulators/oidc.ts'
+import { OidcEmulator } from '../emulators/oidc.ts'
 import { errorCode, join, password, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { eventually, startGateway } from '../support/gateway.ts'
 import { MailServer } from '../support/io/mail-server.ts'
@@ -277,46 +277,6 @@ test.serial('members’ routes of the accounts are closed to other organisations
     (await gateway.services.db.organisation.findUniqueOrThrow({ where: { id: organisationId } })).name,
     'Ada’s organisation',
   )
-})
-
-/** Signs in through the provider of single sign-on, which says so much of a person: where that leads, and who is signed in. */
-async function through(profile: Profile & Record<string, unknown>) {
-  oidc.profile = profile
-  const visitor = new Visitor(gateway, profile.email)
-  const { url } = await visitor.json<{ url: string }>(`${auth}/sign-in/oauth2`, {
-    body: { providerId: 'oidc', callbackURL: '/dashboard/' },
-  })
-  const agreed = await fetch(url, { redirect: 'manual' })
-  const back = new URL(agreed.headers.get('location')!)
-  const landed = await visitor.fetch(back.pathname + back.search)
-  return { to: landed.headers.get('location'), person: await visitor.person() }
-}
-
-test.serial('single sign-on makes an account, and takes over none whose address is not confirmed', async t => {
-  const { to, person } = await through({ sub: 'new', email: 'sso@example.com', email_verified: true })
-  t.is(to, '/dashboard/')
-  t.like(person, { email: 'sso@example.com', email_verified: true })
-  const squatter = await signUp(gateway, { verified: false })
-  const refused = await through({ sub: 'victim', email: squatter.visitor.email, email_verified: true })
-  t.regex(refused.to!, /error=account_not_linked/)
-  t.is(refused.person, null)
-})
-
-test.serial('single sign-on believes no address that the provider did not confirm, and no name but `sub`', async t => {
-  const { email } = ada.visitor
-  for (const email_verified of [false, 'false', 0, undefined, null, {}] as boolean[]) {
-    const attacker = { sub: 'attacker', email, email_verified, emailVerified: true }
-    const refused = await through(attacker)
-    t.regex(refused.to!, /error=account_not_linked/, String(email_verified))
-    t.is(refused.person, null)
-  }
-  // Some providers write it as text.
-  const linked = await through({ sub: 'ada', email, email_verified: 'true' as unknown as boolean })
-  t.is(linked.person!.id, ada.userId)
-  const other = await through({ sub: 'other', id: 'ada', email: 'other@example.com', email_verified: true })
-  t.not(other.person!.id, ada.userId)
-  const nameless = { sub: undefined as unknown as string, email: 'nameless@example.com', email_verified: true }
-  t.regex((await through(nameless)).to!, /error=id_is_missing/)
 })
 
 test.serial('with SIGN_UP=invitation no account is made without an invitation', async t => {

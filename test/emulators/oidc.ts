@@ -8,6 +8,10 @@ export type Profile = { sub: string; email: string; email_verified: boolean; nam
 /** An OpenID Connect provider whose user always agrees: the profile is what `profile` says at that moment. */
 export class OidcEmulator {
   profile: Profile = { sub: 'u1', email: 'u1@example.com', email_verified: true }
+  /** The claims of the ID token; null = there is none, and the profile is read at the userinfo endpoint. */
+  idToken: Record<string, unknown> | null = null
+  /** The issuer that the discovery document states; null = the address of this provider. */
+  statedIssuer: string | null = null
   readonly #server: http.Server
   /** The challenge that a code was requested with. */
   readonly #codes = new Map<string, string>()
@@ -41,7 +45,7 @@ export class OidcEmulator {
     if (url.pathname === '/.well-known/openid-configuration') {
       const { issuer } = this
       return void json(200, {
-        issuer,
+        issuer: this.statedIssuer ?? issuer,
         authorization_endpoint: `${issuer}/authorize`,
         token_endpoint: `${issuer}/token`,
         userinfo_endpoint: `${issuer}/userinfo`,
@@ -63,9 +67,16 @@ export class OidcEmulator {
         .update(form.get('code_verifier') ?? '')
         .digest('base64url')
       if (challenge !== proved) return void json(400, { error: 'invalid_grant' })
-      return void json(200, { access_token: randomUUID(), token_type: 'Bearer', expires_in: 3600 })
+      const answer = { access_token: randomUUID(), token_type: 'Bearer', expires_in: 3600 }
+      return void json(200, { ...answer, ...(this.idToken && { id_token: unsigned(this.idToken) }) })
     }
     if (url.pathname === '/userinfo') return void json(200, this.profile)
     json(404, {})
   }
+}
+
+/** A token as the token endpoint may give it: its TLS vouches for it (OpenID Connect Core 1.0, 3.1.3.7). */
+function unsigned(claims: object): string {
+  const parts = [{ alg: 'none' }, claims].map(part => Buffer.from(JSON.stringify(part)).toString('base64url'))
+  return `${parts.join('.')}.`
 }

@@ -409,6 +409,26 @@ test.serial(
   },
 )
 
+test.serial('503 beyond the calls that a key may have under way, also where it fails open', async t => {
+  const { organisationId, live } = await accountOf(asking({ on: 'input', timeout_ms: 10_000, on_failure: 'fail_open' }))
+  const other = await world.gateway.key(organisationId, 'live', { guardrails: asking({ on: 'input' }) as Any })
+  const waiting: (() => void)[] = []
+  guard.always = (request, response) => {
+    waiting.push(() => verdict({ action: 'block' })(request, response))
+  }
+  const asked = Array.from({ length: 128 }, () => chat(live, saying(gpt)))
+  await eventually(() => waiting.length === 128, 'the guard is asked')
+  const refused = await chat(live, saying(gpt))
+  t.is(refused.status, 503, refused.text)
+  t.is(refused.json().error.code, 'guardrail_unavailable')
+  t.is(sent().length, 0)
+  guard.always = allow
+  t.is((await chat(other, saying(gpt))).status, 200, 'another key is asked for')
+  for (const end of waiting) end()
+  for (const { status } of await Promise.all(asked)) t.is(status, 400)
+  t.is((await chat(live, saying(gpt))).status, 200)
+})
+
 test.serial(
   '429 when the answers of guards take too much memory of the process, and none is held afterwards',
   async t => {

@@ -147,6 +147,8 @@ conformance('url_not_allowed for an address that was changed or is unsigned', as
     url.replace('org_1', 'org_2'),
     url.replace(/ignature=(.)/, (_, first) => `ignature=${first === '0' ? '1' : '0'}`),
     url.slice(0, url.indexOf('?')),
+    url.replace('a.mp4', '%E0%A4%A.mp4'),
+    url.replace('a.mp4', 'a.mp4%00'),
   ]
   for (const address of changed)
     await t.throwsAsync(blobs.keyOf(address), { message: /expired or was changed/ }, address)
@@ -177,6 +179,21 @@ test('200 with its type and name from an address that S3 itself serves, in parts
   const part = await fetch(url, { headers: { range: 'bytes=3-4' } })
   t.is(part.status, 206)
   t.is(await part.text(), '34')
+})
+
+test('no key of an address whose path leads out of the folder (s3)', async t => {
+  const [own, other] = [await openBucket(), await openBucket()]
+  for (const { blobs } of [own, other]) await blobs.write('a.mp4', parts('bytes'), contentType)
+  const [ownUrl, otherUrl] = await Promise.all(
+    [own, other].map(({ blobs }) => blobs.signedUrl({ key: 'a.mp4', contentType }, nowMs + 60_000)),
+  )
+  const folderOf = (url: string) => url.slice(0, url.indexOf('a.mp4'))
+  const name = folderOf(otherUrl!).split('/').at(-2)
+  for (const up of ['..', '%2e%2e', '.%2E']) {
+    const address = otherUrl!.replace(folderOf(otherUrl!), `${folderOf(ownUrl!)}${up}/${name}/`)
+    t.is((await fetch(address)).status, 200)
+    t.is(await own.blobs.keyOf(address), null, up)
+  }
 })
 
 test('not reachable: the check and writing fail (s3)', async t => {

@@ -187,6 +187,22 @@ test.serial('a bucket gets one object per batch, which a repeated replay overwri
   t.true(ids.every(id => found.includes(id)))
 })
 
+test('nothing is contacted but by the checked request, whatever kind of bucket its name says it is', async t => {
+  const destination = await Destination.start()
+  t.teardown(() => destination.close())
+  const { organisationId, visitor, base } = await signUp(gateway)
+  for (const bucket of ['logs', 'logs--usw2-az1--x-s3']) {
+    const { id } = await create(organisationId, {
+      ...{ kind: 's3', url: new URL(destination.url).origin, path_style: true, bucket },
+      ...{ access_key_id: 'key', secret_access_key: 'secret', streams: ['requests'] },
+    })
+    const { delivered } = await visitor.json<{ delivered: boolean }>(`${base}/log-exports/${id}/test`, { body: {} })
+    t.true(delivered)
+    t.regex(destination.received.at(-1)!.path, new RegExp(`^/${bucket}/+headgate-test\\.ndjson\\.gz\\?`))
+  }
+  t.is(destination.received.length, 2)
+})
+
 test('inputs and outputs of every dialect become messages of the conventions', t => {
   const text = (content: string) => ({ type: 'text', content })
   const call = { type: 'tool_call', id: 'c1', name: 'now', arguments: { zone: 'UTC' } }

@@ -168,3 +168,7 @@ test('given up soon: a list of many values that must differ, a long reference, a
   ])
     t.is(fakeInstance(schema), undefined)
 })
+
+test('given up: a reference with an escape that cannot be decoded', t => {
+  for (const $ref of ['#/%', '#/$defs/%E0%A4%A']) t.is(fakeInstance({ $ref }), undefined)
+})

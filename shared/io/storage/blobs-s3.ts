@@ -42,9 +42,10 @@ export class S3Blobs implements Blobs {
 
   /**
    * `s3://[key:secret@]bucket[/prefix]?endpoint=…&region=…&path_style=true`; without credentials, the SDK's default
-   * chain applies.
+   * chain applies. With `signsOnly` nothing is contacted: for a directory bucket, the SDK would open a session at its address before
+   * it signs a URL.
    */
-  constructor(storageUrl: string, clock: Clock, proxies: Proxies) {
+  constructor(storageUrl: string, clock: Clock, proxies: Proxies, { signsOnly = false } = {}) {
     const { hostname, pathname, username, password, searchParams } = new URL(storageUrl)
     const folder = pathname.replace(/^\/+|\/+$/g, '')
     this.#bucket = hostname
@@ -61,6 +62,7 @@ export class S3Blobs implements Blobs {
         httpAgent: nodeAgentOptions(proxies),
         httpsAgent: nodeAgentOptions(proxies),
       },
+      ...(signsOnly && { disableS3ExpressSessionAuth: true }),
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       // The default logger repeats thrown errors on standard error.
@@ -141,10 +143,12 @@ export class S3Blobs implements Blobs {
       address.slice(0, address.indexOf('?') - 1),
     )
     const base = await this.#base
-    if (!url.startsWith(base)) return null
+    // Dots in a path would lead out of the folder, where others may have objects.
+    if (!URL.canParse(url) || !new URL(url).href.startsWith(base)) return null
     const { pathname, searchParams } = new URL(url)
-    const key = decodeURIComponent(pathname.slice(new URL(base).pathname.length))
-    if (searchParams.has('X-Amz-Signature') && (await this.#isReadable(url))) return key
+    // Nobody signs a path with escapes that cannot be decoded.
+    if (searchParams.has('X-Amz-Signature') && (await this.#isReadable(url)))
+      return decodeURIComponent(pathname.slice(new URL(base).pathname.length))
     throw new GatewayError('url_not_allowed', 'The URL of a stored file has expired or was changed.')
   }
 

@@ -206,11 +206,19 @@ class Builder {
     this.#charge(reference.length)
     let resolved = this.#root
     for (const part of reference.slice(1).split('/').slice(1)) {
-      const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~')
+      const key = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~')
       if (typeof resolved !== 'object' || resolved === null || !Object.hasOwn(resolved, key)) throw unsatisfiable
       resolved = (resolved as Schema)[key]
     }
     return resolved
+  }
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    throw unsatisfiable
   }
 }
 
