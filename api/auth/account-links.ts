@@ -19,9 +19,10 @@ const addressChange = z.object({ email: z.string(), updateTo: z.string(), iat: z
 /**
  * Ends links of emails with a change of the account. Those that change its address: with the next change of the account or its
  * password. Otherwise a stranger who signed up with another person's address could keep one until that person has taken the
- * account over; so could an identity of single sign-on, which ends with the password. Those that replace its password, and sign-ins that wait for a code: with the next password or address.
- * Otherwise who could read the emails of the account, or knew its password, could take it back. Such a change is in the audit log
- * of the person's organisations, and that of a password is told by email.
+ * account over; so could an identity of single sign-on, which ends with the password. Those that replace its password, and sign-ins
+ * that wait for a code: with the next password or address. Otherwise who could read the emails of the account, or knew its
+ * password, could take it back. Such a change is in the audit log of the person's organisations, and that of a password is told by
+ * email.
  */
 export function accountLinks(db: Database, currentRequest: () => AuthRequest, mail: Mail): BetterAuthPlugin {
   return {

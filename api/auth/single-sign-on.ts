@@ -108,8 +108,9 @@ async function readProfile(
 /** What an ID token must state (OpenID Connect Core 1.0, 3.1.3.7). */
 function assertForUs(claims: z.output<typeof idTokenClaims>, issuer: string, clientId: string, nowS: number): void {
   const { iss, aud, azp, exp, tid } = claims
-  // Microsoft's issuer for the tenants of everybody.
-  if (iss !== issuer.replace('{tenantid}', tid ?? '')) throw new Error('the ID token is of another issuer')
+  // Microsoft's issuer for the tenants of everybody; Google's may be without its scheme (developers.google.com/identity/openid-connect).
+  const expected = issuer.replace('{tenantid}', tid ?? '')
+  if (iss !== expected && `https://${iss}` !== expected) throw new Error('the ID token is of another issuer')
   const audience = Array.isArray(aud) ? aud : [aud]
   if (!audience.includes(clientId) || (azp !== undefined && azp !== clientId))
     throw new Error('the ID token is for another client')

@@ -128,6 +128,15 @@ test.serial('an ID token of a tenant signs in where the issuer of the provider h
   }
 })
 
+test.serial('an ID token whose issuer lacks the scheme signs in, as Google’s may', async t => {
+  oidc.statedIssuer = 'https://accounts.example.com'
+  const profile = newProfile()
+  oidc.idToken = { ...claimsOf(profile), iss: 'accounts.example.com' }
+  t.like((await through(profile)).person, { email: profile.email })
+  oidc.idToken = { ...claimsOf(profile), iss: 'other.example.com' }
+  t.is((await through(profile)).person, null)
+})
+
 test.serial('the address of another person at the userinfo endpoint is not believed', async t => {
   const [profile, other] = [newProfile(), newProfile()]
   const { email, email_verified, ...claims } = claimsOf(profile)
