@@ -1,6 +1,6 @@
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
-import { digestedName } from './digested-name.ts'
+import { digestedName } from '../toolkit/digested-name.ts'
 import type { Schema } from './schema-nodes.ts'
 
 /** The caller's keys by those under which they are sent, as far as they differ. */

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import { type DeclaredTool, declaredTools, isClientSearch, type ResponsesTool } from '../../../kinds/responses-tools.ts'
+import { digestedName, type NameForm } from '../digested-name.ts'
 import { invalid } from './refusals.ts'
 
 /** A tool as Responses name it; tools of two namespaces may have one name. */
@@ -11,17 +11,13 @@ export type ClientTool = { tool: ResponsesTool; identity: ToolIdentity; param: s
 /** What a search that the client runs is called in chat, where it is a function. */
 export const searchName = 'tool_search'
 
-/** The longest name of a tool in the chat format. */
-const maxNameCharacters = 64
-const digestCharacters = 8
+/** Names of tools in the chat format have any characters, but not too many. */
+const nameForm: NameForm = { pattern: /^.{0,64}$/s, other: /(?!)/, maxCharacters: 64, prefix: '' }
 const maxTypeCharacters = 100
 
 /** The name of a tool in chat, which has no namespaces: `namespace__name`, shortened if it is too long. */
 export function chatName({ name, namespace }: Pick<ToolIdentity, 'name' | 'namespace'>): string {
-  const flat = namespace ? `${namespace}__${name}` : name
-  if (flat.length <= maxNameCharacters) return flat
-  const digest = createHash('sha256').update(flat).digest('hex').slice(0, digestCharacters)
-  return `${flat.slice(0, maxNameCharacters - digestCharacters - 1)}_${digest}`
+  return digestedName(namespace ? `${namespace}__${name}` : name, nameForm)
 }
 
 /**
