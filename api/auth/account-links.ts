@@ -10,6 +10,7 @@ import type { AuthRequest } from './auth-request.ts'
 import type { HookContext } from './devices.ts'
 import type { emails } from './emails.ts'
 import { userActor } from './hooks.ts'
+import { payloadOf } from './single-sign-on.ts'
 
 type Mail = Pick<ReturnType<typeof emails>, 'passwordChanged'>
 
@@ -87,8 +88,7 @@ async function findChange(ctx: HookContext, { resetUserId }: AuthRequest): Promi
 /** What a token changes, before the library has verified it; null if it only confirms an address. */
 function readChange(token: string): z.output<typeof addressChange> | null {
   try {
-    const payload = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
-    return addressChange.safeParse(payload).data ?? null
+    return addressChange.safeParse(payloadOf(token)).data ?? null
   } catch {
     return null // The library rejects it.
   }

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { User } from '../../shared/generated/prisma/client.ts'
 import { type Actor, audit, operatorActor } from '../../shared/io/audit.ts'
+import type { Database } from '../../shared/io/db.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { recordChange } from './account-changes.ts'
 import { oidcProvider } from './accounts.ts'
@@ -40,8 +41,7 @@ export async function setOperator(
  */
 export async function resetSecondFactor(services: Platform, email: string): Promise<User> {
   const { db, mailer, config } = services
-  const user = await db.user.findUnique({ where: { email: email.toLowerCase() } })
-  if (!user) throw new GatewayError('not_found', 'No such user.')
+  const user = await findPerson(db, email)
   const userId = user.id
   const [changed] = await db.$transaction([
     db.user.update({ where: { id: userId }, data: { twoFactorEnabled: false } }),
@@ -60,23 +60,32 @@ export async function resetSecondFactor(services: Platform, email: string): Prom
  * place. The operator must know whose it is. Throws 404.
  */
 export async function unlinkSingleSignOn({ db }: Platform, email: string): Promise<User> {
-  const user = await db.user.findUnique({ where: { email: email.toLowerCase() } })
-  if (!user) throw new GatewayError('not_found', 'No such user.')
-  const userId = user.id
-  await db.$transaction([
-    db.account.deleteMany({ where: { userId, providerId: oidcProvider } }),
-    db.session.deleteMany({ where: { userId } }),
-  ])
-  await recordChange(db, user, { action: 'member.single_sign_on_unlinked' }, operatorActor)
+  const user = await findPerson(db, email)
+  await unlink(db, user)
   return user
 }
 
 /** Does so for all people, for a provider that replaces another. Returns how many there were. */
-export async function unlinkEverybody(services: Platform): Promise<number> {
-  const people = await services.db.user.findMany({
+export async function unlinkEverybody({ db }: Platform): Promise<number> {
+  const people = await db.user.findMany({
     where: { accounts: { some: { providerId: oidcProvider } } },
-    select: { email: true },
+    select: { id: true, email: true },
   })
-  for (const { email } of people) await unlinkSingleSignOn(services, email)
+  for (const person of people) await unlink(db, person)
   return people.length
+}
+
+async function unlink(db: Database, person: Pick<User, 'id' | 'email'>): Promise<void> {
+  await db.$transaction([
+    db.account.deleteMany({ where: { userId: person.id, providerId: oidcProvider } }),
+    db.session.deleteMany({ where: { userId: person.id } }),
+  ])
+  await recordChange(db, person, { action: 'member.single_sign_on_unlinked' }, operatorActor)
+}
+
+/** Throws 404. */
+async function findPerson(db: Database, email: string): Promise<User> {
+  const user = await db.user.findUnique({ where: { email: email.toLowerCase() } })
+  if (!user) throw new GatewayError('not_found', 'No such user.')
+  return user
 }

@@ -117,7 +117,8 @@ function assertForUs(claims: z.output<typeof idTokenClaims>, issuer: string, cli
   if (exp + maxSkewS <= nowS) throw new Error('the ID token has expired')
 }
 
-function payloadOf(token: string): unknown {
+/** The payload of a JWT, whose signature is not verified. Throws for anything else. */
+export function payloadOf(token: string): unknown {
   return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
 }
 
