@@ -1,8 +1,9 @@
 import { Readable } from 'node:stream'
 import { csvLine } from '../../shared/base/csv.ts'
 import type { Database } from '../../shared/io/db.ts'
-import { FairSlots, untilFree } from '../../shared/io/fair-slots.ts'
+import { FairSlots } from '../../shared/io/fair-slots.ts'
 import type { Context } from '../endpoint.ts'
+import { slotOwner } from './queries/run-search.ts'
 
 export type ExportFormat = 'csv' | 'jsonl'
 const contentTypes: Record<ExportFormat, string> = { csv: 'text/csv; charset=utf-8', jsonl: 'application/jsonl' }
@@ -19,8 +20,8 @@ export type PageReader = <Row>(read: () => Promise<Row[]>) => Promise<Row[]>
 
 export function exportReader({ state: { client, organisationId } }: Context): PageReader {
   // Operators export what belongs to no organisation.
-  const owner = { organisationId: organisationId ?? '', environment: 'live' } as const
-  return async read => (await slots.run(owner, untilFree, async () => (client.gone ? [] : read())))!.result
+  const owner = slotOwner(organisationId ?? null)
+  return read => slots.runInTurn(owner, async () => (client.gone ? [] : read()))
 }
 
 /** A column of an export; `text`: its value in CSV, where that is not its value in JSON. */

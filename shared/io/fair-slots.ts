@@ -3,8 +3,8 @@ import { elapsedMs, type MonotonicMs, preciseMonotonic } from '../base/time.ts'
 /** Whose work it is; the work of test keys, which is free, comes after that of live keys. */
 export type SlotOwner = Readonly<{ organisationId: string; environment: 'live' | 'test' }>
 
-/** How long work waits, and behind how many others: until its turn, and behind any number. */
-export const untilFree = { waitMs: Number.POSITIVE_INFINITY, maxWaiting: Number.POSITIVE_INFINITY }
+/** The limits of work that waits until its turn, behind any number. */
+const unlimited = { waitMs: Number.POSITIVE_INFINITY, maxWaiting: Number.POSITIVE_INFINITY }
 
 type Waiting = { owner: SlotOwner; start(): void; refuse(): void }
 
@@ -57,6 +57,12 @@ export class FairSlots {
       if (owner.environment === 'test') this.#runningTests--
       this.#startNext()
     }
+  }
+
+  /** Runs `work` in a slot, however long it waits for one. */
+  async runInTurn<T>(owner: SlotOwner, work: () => Promise<T>): Promise<T> {
+    const run = await this.run(owner, unlimited, work)
+    return run!.result
   }
 
   #hasSlot({ environment }: SlotOwner): boolean {

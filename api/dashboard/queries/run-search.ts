@@ -1,12 +1,17 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { type Connection, type Database, isStatementTimeout } from '../../../shared/io/db.ts'
-import { FairSlots, untilFree } from '../../../shared/io/fair-slots.ts'
+import { FairSlots, type SlotOwner } from '../../../shared/io/fair-slots.ts'
 
 /**
  * Each search occupies a connection for seconds, and there are few: API requests must not wait for dashboard searches. Organisations
  * get their turn: the searches of one do not keep those of others from being made.
  */
 const slots = new FairSlots({ slots: 3, testSlots: 3 })
+
+/** Whose turn a search or an export is: an organisation's, or that of the operators. */
+export function slotOwner(organisationId: string | null): SlotOwner {
+  return { organisationId: organisationId ?? '', environment: 'live' }
+}
 
 /**
  * Runs a search of an organisation, of operators if null, with a time limit for each statement and limited concurrency; with
@@ -20,15 +25,13 @@ export async function runSearch<T>(
   { isOneInstant = false } = {},
 ): Promise<T> {
   try {
-    const owner = { organisationId: organisationId ?? '', environment: 'live' } as const
-    const run = await slots.run(owner, untilFree, () =>
+    return await slots.runInTurn(slotOwner(organisationId), () =>
       db.$transaction(async tx => {
         if (isOneInstant) await tx.$executeRawUnsafe('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ')
         await tx.$executeRawUnsafe(`SET LOCAL statement_timeout = ${ms}`)
         return read(tx)
       }),
     )
-    return run!.result
   } catch (error) {
     if (!isStatementTimeout(error)) throw error
     const message = 'This search takes too long. Choose a shorter time range.'
