@@ -22,9 +22,7 @@ const gateway = useGateway(
   () => ({
     DEV_OUTBOX: 'true',
     SUPPORT_CONTACT: 'support@example.com',
-    OIDC_ISSUER: oidc.issuer,
-    OIDC_CLIENT_ID: 'headgate',
-    OIDC_CLIENT_SECRET: 'secret',
+    ...oidc.env,
   }),
   { stores },
 )

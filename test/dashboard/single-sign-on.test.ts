@@ -7,20 +7,10 @@ import { test } from '../support/test.ts'
 import { use, useGateway, useStores } from '../support/use.ts'
 
 const auth = '/dashboard/api/auth'
-const clientId = 'headgate'
 
 const stores = useStores(test)
 const oidc = use(test, () => OidcEmulator.start())
-const gateway = useGateway(
-  test,
-  () => ({
-    DEV_OUTBOX: 'true',
-    OIDC_ISSUER: oidc.issuer,
-    OIDC_CLIENT_ID: clientId,
-    OIDC_CLIENT_SECRET: 'secret',
-  }),
-  { stores },
-)
+const gateway = useGateway(test, () => ({ DEV_OUTBOX: 'true', ...oidc.env }), { stores })
 
 test.beforeEach(() => {
   oidc.idToken = null
@@ -55,7 +45,7 @@ let people = 0
 const newProfile = (): Profile => ({ sub: `sub-${++people}`, email: `sso-${people}@example.com`, email_verified: true })
 const claimsOf = (profile: Profile) => ({
   iss: oidc.issuer,
-  aud: clientId,
+  aud: oidc.clientId,
   exp: Math.floor(Date.now() / 1_000) + 600,
   ...profile,
 })
@@ -97,7 +87,7 @@ test.serial('an ID token for another client, of another issuer or from earlier s
     'another client': { aud: 'another' },
     'other clients': { aud: ['another', 'third'] },
     'no client': { aud: undefined },
-    'asked for by another client': { aud: [clientId, 'another'], azp: 'another' },
+    'asked for by another client': { aud: [oidc.clientId, 'another'], azp: 'another' },
     expired: { exp: Math.floor(Date.now() / 1_000) - 3_600 },
     'without an end': { exp: undefined },
     'an end that is no number': { exp: '9999999999' },
@@ -109,7 +99,7 @@ test.serial('an ID token for another client, of another issuer or from earlier s
     t.regex(refused.to!, /error=user_info_is_missing/, name)
     t.is(refused.person, null, name)
   }
-  for (const aud of [clientId, ['another', clientId]]) {
+  for (const aud of [oidc.clientId, ['another', oidc.clientId]]) {
     oidc.idToken = { ...claims, aud }
     t.like((await through(profile)).person, { email: profile.email })
   }

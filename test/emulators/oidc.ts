@@ -12,6 +12,7 @@ export class OidcEmulator {
   idToken: Record<string, unknown> | null = null
   /** The issuer that the discovery document states; null = the address of this provider. */
   statedIssuer: string | null = null
+  readonly clientId = 'headgate'
   readonly #server: http.Server
   /** The challenge that a code was requested with. */
   readonly #codes = new Map<string, string>()
@@ -31,6 +32,11 @@ export class OidcEmulator {
 
   get issuer(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  /** The configuration of a gateway that signs people in by it. */
+  get env() {
+    return { OIDC_ISSUER: this.issuer, OIDC_CLIENT_ID: this.clientId, OIDC_CLIENT_SECRET: 'secret' }
   }
 
   close(): void {
