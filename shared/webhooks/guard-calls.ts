@@ -63,6 +63,7 @@ const pauseMs = 5_000
 /** A secret that was replaced signs for a day more, so a copy may be a minute old. */
 const secretsTtlMs = 60_000
 const maxOrganisations = 5_000
+const maxStates = 5_000
 
 const answer = z.discriminatedUnion('action', [
   z.object({ action: z.literal('allow') }),
@@ -97,7 +98,7 @@ export class GuardCalls {
   /** Calls under way, by organisation. */
   readonly #calls = new Map<string, number>()
   /** By key and URL: whose texts or time limit make a guard fail does not pause it for other keys. */
-  readonly #states = new LRUCache<string, State>(upToEntries(maxOrganisations))
+  readonly #states = new LRUCache<string, State>(upToEntries(maxStates))
   readonly #secrets = new LRUCache<string, Secrets>(upToEntries(maxOrganisations))
 
   constructor(deps: Deps) {

@@ -144,9 +144,10 @@ export class S3Blobs implements Blobs {
     )
     const base = await this.#base
     // Dots in a path would lead out of the folder, where others may have objects.
-    if (!URL.canParse(url) || !new URL(url).href.startsWith(base)) return null
-    const { pathname, searchParams } = new URL(url)
-    // Nobody signs a path with escapes that cannot be decoded.
+    const parsed = URL.parse(url)
+    if (!parsed?.href.startsWith(base)) return null
+    const { pathname, searchParams } = parsed
+    // The path is decoded only once its signature is known to be valid: its escapes are, too, then.
     if (searchParams.has('X-Amz-Signature') && (await this.#isReadable(url)))
       return decodeURIComponent(pathname.slice(new URL(base).pathname.length))
     throw new GatewayError('url_not_allowed', 'The URL of a stored file has expired or was changed.')

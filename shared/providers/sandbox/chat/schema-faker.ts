@@ -163,7 +163,7 @@ class Builder {
       array.push(this.build(schema.uniqueItems === true ? distinctSchema(item, i) : item, depth - 1))
     }
     if (this.#fillsLists && min === 0 && max > 0 && isSchema(items))
-      this.#either([items, null], item => item && array.push(this.build(prefix[0] ?? item, depth - 1)))
+      this.#either([() => [this.build(prefix[0] ?? items, depth - 1)], () => []], fill => array.push(...fill()))
     return array
   }
 

@@ -14,7 +14,7 @@ const itemReference = z.strictObject({ type: z.literal('item_reference'), id })
 
 const responseOptions = z.strictObject({
   ...z.strictObject(sharedSchema).partial().shape,
-  // LiveKit's agents send null for every response without instructions of its own.
+  // LiveKit's agents send null for a response that uses the session's instructions.
   instructions: sharedSchema.instructions.nullable().optional(),
   audio: z.strictObject({ output: audioOutputSchema.optional() }).optional(),
   conversation: z.enum(['auto', 'none']).optional(),
