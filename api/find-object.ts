@@ -108,7 +108,8 @@ async function findByName({ db, catalog }: Needs, text: string): Promise<FoundOb
   const [people, organisations] = await Promise.all([
     db.user.findMany({
       where: { OR: [{ id: text }, { email: contains }, { name: contains }] },
-      ...{ orderBy: { email: 'asc' }, take },
+      orderBy: { email: 'asc' },
+      take,
     }),
     db.organisation.findMany({ where: { OR: [{ id: text }, { name: contains }] }, orderBy: { name: 'asc' }, take }),
   ])

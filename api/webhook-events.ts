@@ -219,8 +219,14 @@ export const webhookEvents: Record<EventType | 'webhook.test', WebhookEvent> = {
       noticed_at: z.iso.datetime(),
     }),
     sample: nowMs => ({
-      ...{ object: 'log_export.gap', id: 'exp_sample', name: 'SIEM', stream: 'requests' },
-      ...{ from: isoTime(nowMs), to: isoTime(nowMs), reason: 'retention', noticed_at: isoTime(nowMs) },
+      object: 'log_export.gap',
+      id: 'exp_sample',
+      name: 'SIEM',
+      stream: 'requests',
+      from: isoTime(nowMs),
+      to: isoTime(nowMs),
+      reason: 'retention',
+      noticed_at: isoTime(nowMs),
     }),
   },
   'alert.raised': {

@@ -101,7 +101,9 @@ await withOwnStores(options['load-cpus'], async ({ databaseUrl, redisUrl, folder
         lines,
         () => {
           const requests = Array.from({ length: lines }, (_, i) => ({
-            ...{ custom_id: `line-${i}`, method: 'POST', url: '/v1/chat/completions' },
+            custom_id: `line-${i}`,
+            method: 'POST',
+            url: '/v1/chat/completions',
             body: chat(i),
           }))
           return post('/v1/batches', { requests, batch_routing: 'gateway' })

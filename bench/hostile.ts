@@ -34,7 +34,8 @@ const chat = jsonCall('/v1/chat/completions', { model: 'gpt-4.1', messages: [{ r
 const attacks: Attack[] = [...arrivalAttacks, ...memoryAttacks, ...measuringAttacks]
 const environment = {
   // Attacks would only need more keys.
-  ...{ TEST_KEY_RPM: '0', TEST_KEY_TPM: '0' },
+  TEST_KEY_RPM: '0',
+  TEST_KEY_TPM: '0',
   LOG_LEVEL: 'error',
   NODE_OPTIONS: `--import=${join(root, 'test/support/io/measure-preload.ts')} --expose-gc --max-old-space-size=${options['heap-mb']}`,
 }

@@ -42,9 +42,16 @@ await withOwnStores(
     const url = `http://127.0.0.1:${await freePort()}`
     const logFile = join(stores.folder, 'web.log')
     const env = {
-      ...{ PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'production', HOST: '127.0.0.1' },
-      ...{ PORT: new URL(url).port, PUBLIC_URL: url, DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl },
-      ...{ DATA_DIR: stores.folder, LOG_LEVEL: 'warn' },
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      NODE_ENV: 'production',
+      HOST: '127.0.0.1',
+      PORT: new URL(url).port,
+      PUBLIC_URL: url,
+      DATABASE_URL: stores.databaseUrl,
+      REDIS_URL: stores.redisUrl,
+      DATA_DIR: stores.folder,
+      LOG_LEVEL: 'warn',
     }
     const web = start(await commandOf('start', null), { logFile, env, processors: null })
     try {

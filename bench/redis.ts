@@ -115,10 +115,32 @@ async function serve(
 function eventOf({ id, billing, month }: Reservation): UsageEvent {
   const { organisationId: org, keyId: key } = billing
   return {
-    ...{ id, at: Date.now(), org, key, month, cost: 250_000, cap: 900_000e9, requestId: newId('req'), upstreamId: id },
-    ...{ kind: 'chat', environment: 'live', model: 'gpt-5-mini', provider: 'openai', mode: 'balanced', status: 200 },
-    ...{ errorCode: null, finishReason: 'stop', streamed: true, attempts: 1, promptTokens: 250, completionTokens: 150 },
-    ...{ cachedTokens: 0, reasoningTokens: 0, estimated: false, firstByteMs: 412, durationMs: 2_310 },
+    id,
+    at: Date.now(),
+    org,
+    key,
+    month,
+    cost: 250_000,
+    cap: 900_000e9,
+    requestId: newId('req'),
+    upstreamId: id,
+    kind: 'chat',
+    environment: 'live',
+    model: 'gpt-5-mini',
+    provider: 'openai',
+    mode: 'balanced',
+    status: 200,
+    errorCode: null,
+    finishReason: 'stop',
+    streamed: true,
+    attempts: 1,
+    promptTokens: 250,
+    completionTokens: 150,
+    cachedTokens: 0,
+    reasoningTokens: 0,
+    estimated: false,
+    firstByteMs: 412,
+    durationMs: 2_310,
   }
 }
 

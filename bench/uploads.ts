@@ -105,7 +105,10 @@ async function upload(mib: number): Promise<number> {
   const parts = Math.floor((mib * 1024 * 1024) / partBytes)
   const { first, part } = partsOf()
   const request = http.request({
-    ...{ host: '127.0.0.1', port, path, method: 'POST' },
+    host: '127.0.0.1',
+    port,
+    path,
+    method: 'POST',
     headers: {
       authorization: `Bearer ${stores.key}`,
       'content-type': `multipart/form-data; boundary=${boundary}`,

@@ -61,15 +61,19 @@ async function fill({ db }: Services, organisationId: string, url: string, count
   await db.job.createMany({
     data: jobIds.map(id => ({
       ...common,
-      ...{
-        id,
-        requestId: `req_${id}`,
-        environment: 'live' as const,
-        status: 'completed' as const,
-        stage: 'over' as const,
-      },
-      ...{ input: {}, result: { outputs: [{ ...output, durationS: 5 }] }, webhookUrl: url, progress: 100 },
-      ...{ startedAt: now, completedAt: now, deadlineAt: now, expiresAt: new Date(now.getTime() + 86_400_000) },
+      id,
+      requestId: `req_${id}`,
+      environment: 'live' as const,
+      status: 'completed' as const,
+      stage: 'over' as const,
+      input: {},
+      result: { outputs: [{ ...output, durationS: 5 }] },
+      webhookUrl: url,
+      progress: 100,
+      startedAt: now,
+      completedAt: now,
+      deadlineAt: now,
+      expiresAt: new Date(now.getTime() + 86_400_000),
     })),
   })
   const rows = jobIds.map(jobId => ({

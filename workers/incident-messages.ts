@@ -134,8 +134,12 @@ function webhook(
 ): Post {
   const data = incident
     ? {
-        ...{ object: 'incident', id: incident.id, title: incident.title, provider: incident.provider },
-        ...{ models: incident.models, message: incident.message },
+        object: 'incident',
+        id: incident.id,
+        title: incident.title,
+        provider: incident.provider,
+        models: incident.models,
+        message: incident.message,
         opened_at: incident.openedAt.toISOString(),
         closed_at: incident.closedAt?.toISOString() ?? null,
         url: `${publicUrl}/dashboard/operator/incidents/${incident.id}`,

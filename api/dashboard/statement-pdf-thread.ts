@@ -37,7 +37,10 @@ type Font = { name: string; has: (codePoint: number) => boolean }
 async function drawStatement(statement: StatementDocument): Promise<Uint8Array> {
   const { title, organisation, issuer, fonts, createdAt } = statement
   const doc = new PDFDocument({
-    ...{ size: 'A4', margins: { top: margin, left: margin, right: margin, bottom: 0 }, bufferPages: true, lang: 'en' },
+    size: 'A4',
+    margins: { top: margin, left: margin, right: margin, bottom: 0 },
+    bufferPages: true,
+    lang: 'en',
     // Without it, one of the fonts without Unicode would be loaded.
     font: fonts.regular,
     info: { Title: `${title}, ${organisation}`, Author: issuer[0] ?? 'Headgate', CreationDate: new Date(createdAt) },

@@ -44,10 +44,16 @@ export async function statementPdf(
     select: { name: true },
   })
   const document: StatementDocument = {
-    ...{ title: 'Statement of prepaid credits', organisation: name, organisationId: wanted.organisationId },
-    ...{ issuer, facts: factsOf(wanted, read, now), summary: summaryOf(read.totals), lines: linesOf(wanted, read) },
+    title: 'Statement of prepaid credits',
+    organisation: name,
+    organisationId: wanted.organisationId,
+    issuer,
+    facts: factsOf(wanted, read, now),
+    summary: summaryOf(read.totals),
+    lines: linesOf(wanted, read),
     subtotals: subtotalsOf(read.totals),
-    ...{ fonts: { ...ownFonts(), extra: font }, createdAt: now.toISOString() },
+    fonts: { ...ownFonts(), extra: font },
+    createdAt: now.toISOString(),
   }
   return drawInThread(document)
 }

@@ -122,7 +122,10 @@ export const logExports: Command[] = [
     help: '--export exp_… --from TIME --to TIME [--org ID] [--stream requests|audit|content]',
     flags: z.strictObject({
       ...owner,
-      ...{ export: id, from: newReplay.shape.from, to: newReplay.shape.to, stream: z.enum(streams).optional() },
+      export: id,
+      from: newReplay.shape.from,
+      to: newReplay.shape.to,
+      stream: z.enum(streams).optional(),
     }),
     async run(services, { org, export: id, stream, ...window }) {
       const body = { ...window, ...(stream !== undefined && { streams: [stream] }) }

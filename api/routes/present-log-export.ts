@@ -17,7 +17,8 @@ export function presentExport({ logExports, clock }: LogExportServices, row: Exp
   const isFailing = row.cursors.some(({ status, attempts }) => status === 'running' && attempts > 0)
   const disabled = row.pausedForFailures ? 'paused' : 'disabled'
   return {
-    ...{ id: row.id, object: 'log_export' },
+    id: row.id,
+    object: 'log_export',
     ...(fieldsOf(row) as Omit<ReturnType<typeof fieldsOf>, 'kind' | 'format' | 'streams'> &
       Pick<ShownExport, 'kind' | 'format' | 'streams'>),
     status: row.enabled ? (isFailing ? 'failing' : 'active') : disabled,

@@ -51,11 +51,14 @@ const chat = { path: '/v1/chat/completions', type: json, first: '{"model":"' }
 const form = { path: '/v1/files', type: 'multipart/form-data; boundary=b', first: formStart }
 const chunkedBodies = chunked('chunked-bodies', '64 bodies in 1-byte chunks, no key', {
   ...signIn,
-  ...{ count: 64, chunks: 60_000, isPublic: true },
+  count: 64,
+  chunks: 60_000,
+  isPublic: true,
 })
 const chunkedChats = chunked('chunked-chats', '4 chat bodies of a million 1-byte chunks', {
   ...chat,
-  ...{ count: 4, chunks: 1_000_000 },
+  count: 4,
+  chunks: 1_000_000,
 })
 const chunkedForms = chunked('chunked-forms', '8 forms in 1-byte chunks', { ...form, count: 8, chunks: 300_000 })
 

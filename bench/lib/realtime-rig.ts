@@ -161,7 +161,10 @@ export class RealtimeRig {
       'provider-port': this.#providerPort,
       path: `/v1/realtime?model=${model}`,
       keys: join(this.#folder, 'keys.json'),
-      ...{ pid, idle, talking, seconds },
+      pid,
+      idle,
+      talking,
+      seconds,
     }
     const args = Object.entries(given).flatMap(([name, value]) => [`--${name}`, String(value)])
     return JSON.parse(await output([process.execPath, join(root, 'bench/load/voices.ts'), ...args]))

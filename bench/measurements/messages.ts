@@ -50,11 +50,15 @@ async function whole(bench: Bench): Promise<Row[]> {
   const work = `messages, 1 kB body, ${connections} connections`
   return [
     rowOf(inCase(slices, 'messages'), subjects[0]!, divided('requestsPerSecond'), {
-      ...{ work: `${work}: requests/s ÷ bare`, unit: '', decimals: 3 },
+      work: `${work}: requests/s ÷ bare`,
+      unit: '',
+      decimals: 3,
       target: null,
     }),
     rowOf(inCase(slices, 'messages'), subjects[0]!, divided('cpuUsPerRequest'), {
-      ...{ work: `${work}: CPU per request ÷ bare`, unit: '', decimals: 2 },
+      work: `${work}: CPU per request ÷ bare`,
+      unit: '',
+      decimals: 2,
       target: null,
     }),
     besideChat(slices, subjects[0]!, 'cpuUsPerRequest', `${work}: CPU per request ÷ chat`),
@@ -77,7 +81,9 @@ async function streamed(bench: Bench): Promise<Row[]> {
   const work = `messages, ${shape.streams} streams, a chunk each ${shape.interval} ms`
   return [
     rowOf(inCase(slices, 'messages'), subjects[0]!, divided('cpuUsPerChunk'), {
-      ...{ work: `${work}: CPU per chunk ÷ bare`, unit: '', decimals: 2 },
+      work: `${work}: CPU per chunk ÷ bare`,
+      unit: '',
+      decimals: 2,
       target: null,
     }),
     besideChat(slices, subjects[0]!, 'cpuUsPerChunk', `${work}: CPU per chunk ÷ chat`),

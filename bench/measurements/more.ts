@@ -167,7 +167,9 @@ async function rowsOf(
     const mine = slices.filter(slice => slice.which === which)
     return figures.map(([work, name]) =>
       rowOf(mine, subjects[0]!, divided(name), {
-        ...{ work: `${which}: ${work} ÷ bare`, unit: '', decimals: 2 },
+        work: `${which}: ${work} ÷ bare`,
+        unit: '',
+        decimals: 2,
         target: null,
       }),
     )

@@ -75,11 +75,15 @@ async function measureMemory(bench: Bench): Promise<Row[]> {
   const slices = await paired({ ...bench, rounds: Math.min(bench.rounds, maxMemoryRounds) }, 'memory', mode, subjects)
   return [
     rowOf(slices, subjects[0]!, perStream.of, {
-      ...{ work: 'memory per open stream', unit: 'kB', decimals: 0 },
+      work: 'memory per open stream',
+      unit: 'kB',
+      decimals: 0,
       target: { max: 90 },
     }),
     rowOf(slices, subjects[0]!, inAll.of, {
-      ...{ work: `resident memory with ${many.streams} streams`, unit: 'MB', decimals: 0 },
+      work: `resident memory with ${many.streams} streams`,
+      unit: 'MB',
+      decimals: 0,
       target: { max: 450 },
     }),
   ]

@@ -46,11 +46,15 @@ async function measure(bench: Bench): Promise<Row[]> {
   const work = `${shape.streams} streams, a chunk each ${shape.interval} ms`
   return [
     rowOf(slices, subjects[0]!, divided('cpuUsPerChunk'), {
-      ...{ work: `${work}: CPU per chunk ÷ bare`, unit: '', decimals: 2 },
+      work: `${work}: CPU per chunk ÷ bare`,
+      unit: '',
+      decimals: 2,
       target: { max: 1.2 },
     }),
     rowOf(slices, subjects[0]!, firstChunkP50.of, {
-      ...{ work: `${work}: first chunk over bare, p50`, unit: 'ms', decimals: 2 },
+      work: `${work}: first chunk over bare, p50`,
+      unit: 'ms',
+      decimals: 2,
       target: { max: 0.8 },
     }),
   ]

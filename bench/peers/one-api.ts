@@ -78,8 +78,12 @@ export const oneApi: Peer = {
         const ratios = JSON.stringify(Object.fromEntries(models.map(model => [model, 0.075])))
         await call('/api/option/', 'PUT', { key: 'ModelRatio', value: ratios })
         await call('/api/token/', 'PUT', {
-          ...{ id: 1, name: 'bench', status: 1, expired_time: -1 },
-          ...{ remain_quota: quota, unlimited_quota: false },
+          id: 1,
+          name: 'bench',
+          status: 1,
+          expired_time: -1,
+          remain_quota: quota,
+          unlimited_quota: false,
         })
         const channel = { type: openAiChannel, key: 'upstream', name: 'bench', base_url: upstreamUrl, group: 'default' }
         await call('/api/channel/', 'POST', { ...channel, models: models.join(',') })

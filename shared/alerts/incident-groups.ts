@@ -69,9 +69,15 @@ export async function groupIncidents({ db, clock }: Pick<Platform, 'db' | 'clock
         found ??
         (await tx.incidentGroup.create({
           data: {
-            ...{ id: newId('inc'), key, provider, openedAt, closedAt, createdAt: now },
+            id: newId('inc'),
+            key,
+            provider,
+            openedAt,
+            closedAt,
+            createdAt: now,
             // What was over long before anybody could tell it is history.
-            ...{ openedToldAt: told, resolvedToldAt: told },
+            openedToldAt: told,
+            resolvedToldAt: told,
           },
         }))
       await tx.incident.update({ where: { id: record.id }, data: { groupId: group.id } })

@@ -39,9 +39,19 @@ export type Destination = { channel: NotificationChannel; target: string }
 
 const placeOf = (column: 'webhook_secret' | 'slack_url') => `operator_notifications.${column}`
 const initial: OperatorNotifications = {
-  ...{ id, emailOperators: true, emails: [], webhookUrl: null, slackUrl: null, slackEnd: null },
-  ...{ webhookSecret: null, previousWebhookSecret: null, webhookSecretRotatedAt: null },
-  ...{ quietFrom: null, quietTo: null, timeZone: 'UTC', topics: ['providers', 'service'] },
+  id,
+  emailOperators: true,
+  emails: [],
+  webhookUrl: null,
+  slackUrl: null,
+  slackEnd: null,
+  webhookSecret: null,
+  previousWebhookSecret: null,
+  webhookSecretRotatedAt: null,
+  quietFrom: null,
+  quietTo: null,
+  timeZone: 'UTC',
+  topics: ['providers', 'service'],
 }
 
 /** Reads how operators are told; until somebody changes it, each operator gets emails. */

@@ -163,8 +163,18 @@ async function replay<K extends DirectKind>(
   client.collect(text.length)
   const { usage } = found
   const run = {
-    ...{ id, kind, requestId, stream, policy: input.key.policy, model: usage.model, provider: usage.provider },
-    ...{ mode: usage.mode ?? '', attempts: 0, startedMs, marginPpm: 0n, routing: null },
+    id,
+    kind,
+    requestId,
+    stream,
+    policy: input.key.policy,
+    model: usage.model,
+    provider: usage.provider,
+    mode: usage.mode ?? '',
+    attempts: 0,
+    startedMs,
+    marginPpm: 0n,
+    routing: null,
     firstByteMs: stream ? elapsedMs(beganMs, monotonic.now()) : null,
     durationMs: elapsedMs(beganMs, monotonic.now()),
     facts: factsOf(body, session, labels),

@@ -157,7 +157,7 @@ export const countGeminiTokensRequest = z.looseObject({
   ...model,
   contents: shared.contents.optional(),
   generateContentRequest: z
-    .looseObject({ ...shared, ...{ model: z.string().optional() } })
+    .looseObject({ ...shared, model: z.string().optional() })
     .optional()
     .describe('A whole request, in place of `contents`.'),
 })

@@ -211,9 +211,17 @@ export class LogExportDeliveries {
     if (reply.status !== null && isSuccess(reply.status)) {
       metrics?.recordExport(stream, 'delivered', rows.length)
       const data = {
-        ...{ position: end.position, rowId: end.id, endPosition: null, endRowId: null, batchAt: null },
-        ...{ sequence: cursor.sequence + 1, rows: cursor.rows + BigInt(rows.length) },
-        ...{ attempts: 0, failingSince: null, nextAttemptAt: now, lastDeliveredAt: now },
+        position: end.position,
+        rowId: end.id,
+        endPosition: null,
+        endRowId: null,
+        batchAt: null,
+        sequence: cursor.sequence + 1,
+        rows: cursor.rows + BigInt(rows.length),
+        attempts: 0,
+        failingSince: null,
+        nextAttemptAt: now,
+        lastDeliveredAt: now,
         deliveredThrough: state === 'end' ? readAt : later(cursor, rows.at(-1)?.createdAt),
         // After a batch that was too large they grow again, slowly.
         maxRows: Math.min(Math.ceil(maxRows * 1.1), maxBatchRows[stream as Stream]),
@@ -230,7 +238,10 @@ export class LogExportDeliveries {
     const pauseMs = isSmaller ? 0 : pauseAfter(attempts, reply, now.getTime())
     const isGivenUp = reply.status === 410 || now.getTime() - failingSince.getTime() >= givenUpAfterMs
     const data = {
-      ...{ attempts: attempts + 1, failingSince, lastError: error, lastErrorAt: now },
+      attempts: attempts + 1,
+      failingSince,
+      lastError: error,
+      lastErrorAt: now,
       nextAttemptAt: new Date(now.getTime() + pauseMs),
       // It was not accepted, so it may be formed anew.
       ...(isSmaller && { maxRows: Math.ceil(rows.length / 2), endPosition: null, endRowId: null, batchAt: null }),

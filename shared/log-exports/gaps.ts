@@ -35,7 +35,9 @@ export async function noteGap(
   const { db, clock, log, webhooks } = services
   const from = cursor.deliveredThrough
   const gap: Gap = {
-    ...{ from: from.toISOString(), to: to.toISOString(), reason },
+    from: from.toISOString(),
+    to: to.toISOString(),
+    reason,
     noticed_at: new Date(clock.now()).toISOString(),
   }
   const gaps = [...(cursor.gaps as Gap[]), gap].slice(-maxGaps)

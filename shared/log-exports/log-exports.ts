@@ -80,10 +80,15 @@ export class LogExports {
       await tx.logExport.create({
         data: {
           ...settings,
-          ...{ id, organisationId, kind, fields: settings.fields ?? Prisma.DbNull },
+          id,
+          organisationId,
+          kind,
+          fields: settings.fields ?? Prisma.DbNull,
           credentials: this.#deps.sealer.seal(JSON.stringify(credentials), credentialsPlace(id)),
           secret: secret && this.#deps.sealer.seal(secret, secretPlace(id)),
-          ...{ dueAt: now, createdAt: now, updatedAt: now },
+          dueAt: now,
+          createdAt: now,
+          updatedAt: now,
           cursors: { create: settings.streams.map(stream => newCursor(stream as Stream, position, now)) },
         },
       })
@@ -121,7 +126,8 @@ export class LogExports {
           ...columnsOf(settings),
           credentials: sealer.seal(JSON.stringify(credentials), credentialsPlace(id)),
           ...(patch.enabled !== undefined && { pausedForFailures: false }),
-          ...{ dueAt: now, updatedAt: new Date(Math.max(now.getTime(), before.updatedAt.getTime() + 1)) },
+          dueAt: now,
+          updatedAt: new Date(Math.max(now.getTime(), before.updatedAt.getTime() + 1)),
         },
       })
       if (count === 0) return null
@@ -303,8 +309,21 @@ function columnsOf({
 }: Omit<Settings, 'credentials'>) {
   const { format, gzip, streams, environment, intervalS, enabled, headerNames, fields } = more
   return {
-    ...{ name, url, bucket, region, prefix, pathStyle, accessKeyId },
-    ...{ format, gzip, streams, environment, intervalS, enabled, headerNames, fields: fields ?? Prisma.DbNull },
+    name,
+    url,
+    bucket,
+    region,
+    prefix,
+    pathStyle,
+    accessKeyId,
+    format,
+    gzip,
+    streams,
+    environment,
+    intervalS,
+    enabled,
+    headerNames,
+    fields: fields ?? Prisma.DbNull,
   }
 }
 

@@ -137,9 +137,21 @@ type Columns = Pick<
 export type Settings = Columns & { credentials: Credentials }
 
 const defaults = (kind: ExportKind): Settings => ({
-  ...{ name: '', url: null, bucket: null, region: null, prefix: null, pathStyle: false, accessKeyId: null },
-  ...{ format: kind === 'otlp' ? 'protobuf' : 'ndjson', gzip: true, streams: [], environment: null, fields: null },
-  ...{ intervalS: kind === 's3' ? 300 : 10, enabled: true, headerNames: [] },
+  name: '',
+  url: null,
+  bucket: null,
+  region: null,
+  prefix: null,
+  pathStyle: false,
+  accessKeyId: null,
+  format: kind === 'otlp' ? 'protobuf' : 'ndjson',
+  gzip: true,
+  streams: [],
+  environment: null,
+  fields: null,
+  intervalS: kind === 's3' ? 300 : 10,
+  enabled: true,
+  headerNames: [],
   credentials: { headers: {}, secretAccessKey: null },
 })
 

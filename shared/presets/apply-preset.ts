@@ -75,7 +75,9 @@ const penalties = same('min_p', 'frequency_penalty', 'presence_penalty', 'repeti
 
 const chat: Translate = (config, { max_completion_tokens: limit, reasoning }) => {
   const members = renamed(config, {
-    ...{ ...routing, ...sampling, ...penalties },
+    ...routing,
+    ...sampling,
+    ...penalties,
     ...same('max_tokens', 'reasoning_effort', 'verbosity', 'parallel_tool_calls', 'response_format'),
   })
   // One name of a setting replaces the other.
@@ -97,8 +99,10 @@ const responses: Translate = (config, { reasoning, text }) => {
   const { reasoning_effort: effort, verbosity } = config
   return {
     ...renamed(config, {
-      ...{ ...routing, ...same('temperature', 'top_p', 'parallel_tool_calls') },
-      ...{ instructions: 'system', max_output_tokens: 'max_tokens' },
+      ...routing,
+      ...same('temperature', 'top_p', 'parallel_tool_calls'),
+      instructions: 'system',
+      max_output_tokens: 'max_tokens',
     }),
     ...(effort !== undefined && reasoning === undefined && { reasoning: { effort } }),
     ...(verbosity !== undefined && text === undefined && { text: { verbosity } }),
@@ -124,9 +128,14 @@ const membersOf: Record<PresetDialect, Translate> = {
 function mergedObjects(dialect: PresetDialect, config: Config, stated: Members): Members {
   if (dialect === 'generate_content') {
     const own = renamed(config, {
-      ...{ temperature: 'temperature', topP: 'top_p', topK: 'top_k', maxOutputTokens: 'max_tokens' },
-      ...{ stopSequences: 'stop', seed: 'seed' },
-      ...{ frequencyPenalty: 'frequency_penalty', presencePenalty: 'presence_penalty' },
+      temperature: 'temperature',
+      topP: 'top_p',
+      topK: 'top_k',
+      maxOutputTokens: 'max_tokens',
+      stopSequences: 'stop',
+      seed: 'seed',
+      frequencyPenalty: 'frequency_penalty',
+      presencePenalty: 'presence_penalty',
     })
     const generationConfig = { ...own, ...(stated.generationConfig as Members | undefined) }
     return Object.keys(generationConfig).length > 0 ? { generationConfig } : {}

@@ -163,7 +163,13 @@ export class ProviderKeys {
     const check = await this.#checkNew(key)
     const now = new Date(clock.now())
     const data = {
-      ...{ id, organisationId, provider, ...columns, ...check, createdAt: now, updatedAt: now },
+      id,
+      organisationId,
+      provider,
+      ...columns,
+      ...check,
+      createdAt: now,
+      updatedAt: now,
       ...(resource && { resource }),
     }
     return this.#apply(organisationId, async tx => {

@@ -273,3 +273,11 @@ test('no code is left to be written', t => {
     [],
   )
 })
+
+test('no object literal is spread into another', t => {
+  const spread = /[^{]\.\.\.\{/
+  t.deepEqual(
+    product.filter(({ code }) => spread.test(code)).map(({ path }) => path),
+    [],
+  )
+})

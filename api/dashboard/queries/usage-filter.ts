@@ -57,7 +57,16 @@ export async function readUsageFilter(
   const { model, provider, type, tag } = wanted
   const among = outcome ? [outcome] : status && statusOutcomes[status]
   const filter = {
-    ...{ organisationId, from, to, environment: own, keyId, memberId, model, provider, type, tag },
+    organisationId,
+    from,
+    to,
+    environment: own,
+    keyId,
+    memberId,
+    model,
+    provider,
+    type,
+    tag,
     outcomes: among,
   }
   return { filter, environment: chosen }

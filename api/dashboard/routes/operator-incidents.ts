@@ -84,7 +84,11 @@ const readOne = endpoint({
     return {
       ...presentIncident(incident),
       records: records.map(row => ({
-        ...{ id: row.id, kind: row.kind as IncidentKind, subject: row.subject, model: row.model, message: row.message },
+        id: row.id,
+        kind: row.kind as IncidentKind,
+        subject: row.subject,
+        model: row.model,
+        message: row.message,
         opened_at: row.openedAt.toISOString(),
         closed_at: row.closedAt?.toISOString() ?? null,
       })),
@@ -171,7 +175,12 @@ async function groupOf({ db }: Platform, id: string): Promise<IncidentGroup> {
 function presentIncident(incident: IncidentGroup & IncidentSummary): Incident {
   const { id, title, kinds, provider, models, message, openedAt, closedAt } = incident
   return {
-    ...{ id, title, kinds, provider, models, message },
+    id,
+    title,
+    kinds,
+    provider,
+    models,
+    message,
     opened_at: openedAt.toISOString(),
     closed_at: closedAt?.toISOString() ?? null,
   }
@@ -181,7 +190,11 @@ function presentIncident(incident: IncidentGroup & IncidentSummary): Incident {
 export function presentMessage(row: MessageRow): IncidentMessage {
   const { id, groupId, event, channel, target, status, attempts, error } = row
   return {
-    ...{ id, incident_id: groupId, target, attempts, error },
+    id,
+    incident_id: groupId,
+    target,
+    attempts,
+    error,
     event: event as IncidentMessage['event'],
     channel: channel as IncidentMessage['channel'],
     status: status as IncidentMessage['status'],

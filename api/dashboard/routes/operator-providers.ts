@@ -243,7 +243,9 @@ function present(services: Platform, known: Known, { name, protocol, base_url: b
     only_provider_count: only.length,
     pause: pause
       ? {
-          ...{ by: pause.pausedBy, at: pause.pausedAt.toISOString(), reason: pause.reason },
+          by: pause.pausedBy,
+          at: pause.pausedAt.toISOString(),
+          reason: pause.reason,
           until: pause.pausedUntil?.toISOString() ?? null,
         }
       : null,

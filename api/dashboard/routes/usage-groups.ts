@@ -148,7 +148,9 @@ async function readGroups(
     before: earlier?.of(sum.groups) ?? null,
   }))
   return {
-    ...{ span, environment, rows },
+    span,
+    environment,
+    rows,
     other: otherOf(sums, total, rows, earlier?.total ?? null),
     total: presentSums(total),
     before: earlier?.total ?? null,

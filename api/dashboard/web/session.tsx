@@ -87,8 +87,16 @@ export function operatorPlaceOf(
 /** The service as a place: for pages that operators have of it as organisations have their own. */
 export function servicePlaceOf(me: Me): Place {
   return {
-    ...{ id: 'operator', name: 'Operator area', suspended: false, require_two_factor: false, role: null, me },
-    ...{ base: '/dashboard/api/operator', home: '/operator', may: () => true, isOperatorView: false },
+    id: 'operator',
+    name: 'Operator area',
+    suspended: false,
+    require_two_factor: false,
+    role: null,
+    me,
+    base: '/dashboard/api/operator',
+    home: '/operator',
+    may: () => true,
+    isOperatorView: false,
     has: page => page === 'log-exports',
   }
 }

@@ -83,7 +83,10 @@ function fieldsOf(draft: Draft): ExportFields {
   const { bucket, region, prefix, path_style, access_key_id, secret_access_key } = draft
   return {
     ...common,
-    ...{ url: url.trim() || null, bucket: bucket.trim(), path_style, access_key_id: access_key_id.trim() },
+    url: url.trim() || null,
+    bucket: bucket.trim(),
+    path_style,
+    access_key_id: access_key_id.trim(),
     ...(region.trim() !== '' && { region: region.trim() }),
     ...(prefix.trim() !== '' && { prefix: prefix.trim() }),
     ...(secret_access_key !== '' && { secret_access_key }),

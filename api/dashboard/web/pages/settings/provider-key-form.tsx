@@ -180,7 +180,11 @@ function NameInput({ value, onChange }: { value: string; onChange: (value: strin
 /** Stores a new provider key. */
 export function AddKey({ providers, onClose }: { providers: string[]; onClose: () => void }) {
   const [draft, setDraft] = useState<NewProviderKeyFields & Restrictions>({
-    ...{ provider: '', name: '', secret: '', models: null, key_ids: null },
+    provider: '',
+    name: '',
+    secret: '',
+    models: null,
+    key_ids: null,
   })
   const [resource, setResource] = useState(noResource)
   const body = { ...draft, ...(needsResource(draft.provider) && { resource: resourceOf(resource) }) }
