@@ -137,7 +137,8 @@ export function parseApplyFile(text: string, read: Read): ApplyFile {
     return line === null ? '' : `line ${line}: `
   }
   const parsed = applyFile.safeParse(withPriceTexts(json), { error: issueText })
-  if (!parsed.success) throw new ApplyFileError(parsed.error.issues.flatMap(issue => faultsOf(issue, json, place)))
+  if (!parsed.success)
+    throw new ApplyFileError(withModelIssues(parsed.error.issues, json).flatMap(issue => faultsOf(issue, place)))
   const faults: string[] = []
   const resolved = resolveFile(parsed.data, read, (path, message) =>
     faults.push(`${place(path)}${path.join('.')}: ${message}`),
@@ -160,8 +161,23 @@ export function lineAt(document: Document, lines: LineCounter, path: readonly Pr
 
 type Issue = z.core.$ZodIssue
 
+/** The issues of a file; for models those of the form that they have: one with `providers` is new, any other is a change. */
+function withModelIssues(issues: readonly Issue[], json: unknown): Issue[] {
+  const seen = new Set<PropertyKey>()
+  return issues.flatMap(issue => {
+    const [section, id] = issue.path
+    if (section !== 'models' || id === undefined || issue.code === 'invalid_key') return [issue]
+    if (seen.has(id)) return []
+    seen.add(id)
+    const value = valueAt(json, [section, id])
+    const form = isObject(value) && Object.hasOwn(value, 'providers') ? newModel : modelChange
+    const own = form.safeParse(withPriceTexts(value), { error: issueText }).error?.issues
+    return own ? own.map(one => ({ ...one, path: [section, id, ...one.path] })) : [issue]
+  })
+}
+
 /** The faults of an issue, with the name that may be meant by an unknown one. */
-function faultsOf(issue: Issue, json: unknown, place: (path: readonly PropertyKey[]) => string): string[] {
+function faultsOf(issue: Issue, place: (path: readonly PropertyKey[]) => string): string[] {
   const { path, message } = issue
   if (issue.code === 'unrecognized_keys')
     return issue.keys.map(name => {
@@ -169,13 +185,6 @@ function faultsOf(issue: Issue, json: unknown, place: (path: readonly PropertyKe
       const meant = nearestName(name, namesAt(applyFile, path), minMeantLength)
       return `${place(at)}${at.join('.')}: there is no such member${meant === null ? '' : `; did you mean "${meant}"?`}`
     })
-  // Of the two forms of a model, the one with the member that only it has.
-  if (issue.code === 'invalid_union' && path[0] === 'models' && path.length === 2) {
-    const value = valueAt(json, path)
-    const isNew = isObject(value) && Object.hasOwn(value, 'providers')
-    const issues = issue.errors[isNew ? 0 : 1] ?? []
-    return issues.flatMap(one => faultsOf({ ...one, path: [...path, ...one.path] } as Issue, json, place))
-  }
   return [`${place(path)}${path.join('.') || 'the file'}: ${keyText(issue) ?? message}`]
 }
 

@@ -2,15 +2,18 @@ import { readFile } from 'node:fs/promises'
 import { LineCounter, parseDocument, stringify } from 'yaml'
 import { z } from 'zod'
 import { isObject } from '../../../shared/base/is-object.ts'
-import type { Catalog } from '../../../shared/catalog/catalog.ts'
+import { type Catalog, loadCatalog } from '../../../shared/catalog/catalog.ts'
+import { familyOf } from '../../../shared/catalog/regions.ts'
 import { deploymentParameters } from '../../../shared/catalog/request-additions.ts'
+import type { Deployment } from '../../../shared/catalog/schema.ts'
 import { decimal, lineAt } from '../apply/apply-file.ts'
 import { type Command, command } from '../parse.ts'
-import providerNames from './litellm-providers.json' with { type: 'json' }
+import names from './litellm-providers.json' with { type: 'json' }
 import reasons from './litellm-reasons.json' with { type: 'json' }
 
-// The format of the file: docs.litellm.ai/docs/proxy/configs, docs.litellm.ai/docs/proxy/custom_pricing, and the examples in
-// github.com/BerriAI/litellm, litellm/proxy/example_config_yaml.
+// The format of the file: docs.litellm.ai/docs/proxy/configs, docs.litellm.ai/docs/proxy/custom_pricing, and in
+// github.com/BerriAI/litellm the examples of litellm/proxy/example_config_yaml, and what names mean:
+// litellm/litellm_core_utils/get_llm_provider_logic.py, litellm/llms/bedrock/common_utils.py.
 
 type Members = Record<string, unknown>
 type Path = readonly (string | number)[]
@@ -20,14 +23,20 @@ export type Left = { place: string; line: number | null; reason: string }
 type Offer = { provider: string; upstream_model: string; price?: Members; headers?: Members; parameters?: Members }
 type Group = { name: string; offers: { offer: Offer; path: Path; info: Members; isOwn: boolean; row: string | null }[] }
 
-/** An apply file for a config of LiteLLM's proxy, and what it does not have of it. */
-export function importLiteLlm(text: string, catalog: Catalog): { file: Members; left: Left[] } {
+/**
+ * What a config is read with. `shipped`: the catalog with the deployments of clouds whose regions are not configured; `variable`
+ * reads the environment, for addresses.
+ */
+type Source = { catalog: Catalog; shipped: Catalog; variable: (name: string) => string | undefined }
+
+/** An apply file for a config of LiteLLM's proxy, and what it does not have of it. Throws an Error for a file that is no such config. */
+export function importLiteLlm(text: string, source: Source): { file: Members; left: Left[] } {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, merge: true })
   if (document.errors.length > 0) throw new Error(`The file is not YAML: ${document.errors[0]!.message.split('\n')[0]}`)
   const config: unknown = document.toJS({ maxAliasCount: 100 })
   if (!isObject(config)) throw new Error('The file is not a config of LiteLLM: it has no members.')
-  const importer = new Importer(catalog, path => lineAt(document, lines, path))
+  const importer = new Importer(source, path => lineAt(document, lines, path))
   importer.readAll(config)
   return { file: importer.file(), left: importer.left }
 }
@@ -51,6 +60,19 @@ const costs = {
   cache_write: 'cache_creation_input_token_cost',
 }
 const costNames: ReadonlySet<string> = new Set(Object.values(costs))
+const providerNames: Record<string, string | undefined> = names.providers
+/** The providers of names without one that the catalog does not have. */
+const inferred: readonly [name: RegExp, provider: string][] = [
+  [/^(?:gpt-|chatgpt-|o\d|ft:gpt-|text-embedding-|davinci-|babbage-)/, 'openai'],
+  [/^claude-/, 'anthropic'],
+  [/^(?:command|embed-|rerank-)/, 'cohere'],
+]
+/** What precedes the name of a model at Bedrock: the API that LiteLLM calls, and a region. */
+const bedrockRoute =
+  /^(?:(?:converse|converse_like|invoke|async_invoke|chat_completions|openai|mantle|nova|nova-2|[a-z]{2}(?:-[a-z]+)+-\d)\/)+/
+/** What a model may have besides its name: the geography of an inference profile of Bedrock, the version at Vertex AI. */
+const place = /^(?:global|us|eu|apac|jp|au|us-gov)\.|@[^@]*$/g
+const azureHost = /\.(?:openai\.azure|cognitiveservices\.azure|services\.ai\.azure)\.com$/
 const environment = /^os\.environ\/(\w+)$/
 /** The apply file’s reference to the variable. */
 const reference = (_: string, name: string) => `\${${name}}`
@@ -60,6 +82,8 @@ const sectionReasons: Record<string, string | undefined> = reasons.sections
 class Importer {
   readonly left: Left[] = []
   readonly #catalog: Catalog
+  readonly #shipped: Catalog
+  readonly #variable: Source['variable']
   readonly #lineOf: (path: Path) => number | null
   readonly #providers = new Map<string, Members>()
   readonly #keys = new Map<string, Set<string>>()
@@ -68,8 +92,10 @@ class Importer {
   /** The id of the model that a name of the config stands for. */
   readonly #ids = new Map<string, string>()
 
-  constructor(catalog: Catalog, lineOf: (path: Path) => number | null) {
+  constructor({ catalog, shipped, variable }: Source, lineOf: (path: Path) => number | null) {
     this.#catalog = catalog
+    this.#shipped = shipped
+    this.#variable = variable
     this.#lineOf = lineOf
   }
 
@@ -126,17 +152,18 @@ class Importer {
   #targetOf(params: Members, model: string, path: Path) {
     const [, prefix, rest] = /^([^/]+)\/(.+)$/s.exec(model) ?? []
     const stated = typeof params.custom_llm_provider === 'string' ? params.custom_llm_provider : prefix
-    const named = stated === undefined ? undefined : (providerNames as Record<string, string>)[stated]
+    const named = stated === undefined ? undefined : providerNames[stated]
     const base = params.api_base ?? params.base_url
-    const upstream = named !== undefined && prefix === stated ? rest! : model
+    const whole = named !== undefined && prefix === stated ? rest! : model
+    const upstream = named?.startsWith('bedrock') ? whole.replace(bedrockRoute, '') : whole
     const found = named === undefined ? this.#catalog.find(model) : undefined
-    const provider = named ?? found?.providers[0]?.provider
+    const provider = named ?? found?.providers[0]?.provider ?? inferred.find(([name]) => name.test(model))?.[1]
     if (provider === undefined && base === undefined) {
       this.#leave([...path, 'litellm_params', 'model'], 'there is no such provider, and no api_base')
       return null
     }
     if (typeof base === 'string') {
-      const own = this.#ownProvider(base, provider, [...path, 'litellm_params', 'api_base'])
+      const own = this.#ownProvider(base, provider, upstream, [...path, 'litellm_params', 'api_base'])
       if (own === null) return null
       this.#addKey(own, params.api_key, [...path, 'litellm_params', 'api_key'])
       const isShipped = this.#catalog.providers.has(own)
@@ -145,7 +172,8 @@ class Importer {
     this.#addKey(provider!, params.api_key, [...path, 'litellm_params', 'api_key'])
     const known = this.#rowAt(provider!, upstream) ?? this.#catalog.find(upstream)?.id ?? null
     const isThere =
-      known !== null && this.#catalog.models.get(known)!.providers.some(one => one.provider.split('/')[0] === provider)
+      known !== null &&
+      this.#shipped.models.get(known)?.providers.some(one => familyOf(one.provider) === familyOf(provider!))
     if (!isThere && !this.#catalog.providers.has(provider!)) {
       this.#leave(
         [...path, 'litellm_params', 'model'],
@@ -156,32 +184,30 @@ class Importer {
     return { provider: provider!, upstream, isOwn: false, row: isThere ? known : null }
   }
 
-  /** The model whose deployment at a provider has a name. */
+  /** The model whose deployment at a provider has a name, in any geography and version. */
   #rowAt(provider: string, upstream: string): string | null {
-    const name = upstream.toLowerCase()
-    for (const row of this.#catalog.models.values())
-      if (
-        row.providers.some(one => one.provider.split('/')[0] === provider && one.upstream_model.toLowerCase() === name)
-      )
-        return row.id
+    const plain = (name: string) => name.toLowerCase().replaceAll(place, '')
+    const isIt = (one: Deployment) =>
+      familyOf(one.provider) === familyOf(provider) && plain(one.upstream_model) === plain(upstream)
+    for (const row of this.#shipped.models.values()) if (row.providers.some(isIt)) return row.id
     return null
   }
 
   /** The provider with a base URL: a shipped one, or one that the file adds. */
-  #ownProvider(base: string, like: string | undefined, path: Path): string | null {
-    const text = environment.test(base) ? null : base
-    if (text === null || !URL.canParse(text)) {
-      this.#leave(path, 'the file has the address itself: put it here, and import again')
+  #ownProvider(base: string, like: string | undefined, upstream: string, path: Path): string | null {
+    const [, variable] = environment.exec(base) ?? []
+    const text = variable === undefined ? base : this.#variable(variable)
+    if (text === undefined || !URL.canParse(text)) {
+      const reason = 'an apply file has the address itself'
+      this.#leave(path, variable ? `${reason}: set ${variable} where you import, and import again` : 'it is no URL')
       return null
     }
     const url = text.replace(/\/+$/, '')
     const shipped = [...this.#catalog.providers.values()].find(row => row.base_url === url)
     if (shipped) return shipped.name
     const example = like === undefined ? undefined : this.#catalog.providers.get(like)
-    // Azure's resources serve the protocol of its version-less API below this path.
-    const isAzure = /\.(openai\.azure|cognitiveservices\.azure|services\.ai\.azure)\.com$/.test(new URL(url).hostname)
-    const row = isAzure
-      ? { base_url: `${new URL(url).origin}/openai/v1`, auth: 'api-key' }
+    const row = isAzure(url)
+      ? azureServer(new URL(url).origin, upstream)
       : { ...(example && { protocol: example.protocol, auth: example.auth }), base_url: url }
     for (const [name, one] of this.#providers) if (one.base_url === row.base_url) return name
     const host = new URL(url).hostname.split('.').slice(0, 2).join('_')
@@ -268,7 +294,8 @@ class Importer {
         return []
       }
       seen.add(offer.provider)
-      return [{ ...offer, price: offer.price ?? this.#knownPrice(offer, info, path) }]
+      const price = offer.price ?? this.#knownPrice(offer, info, path)
+      return [{ ...offer, ...(price && { price }) }]
     })
     this.#models[id] = {
       ...(type !== 'chat' && { type, output_modalities: ['embedding'] }),
@@ -297,16 +324,22 @@ class Importer {
     }
   }
 
-  /** The price of a model of the catalog with this name, or 0 and a note. */
-  #knownPrice({ provider, upstream_model: upstream }: Offer, info: Members, path: Path): Members {
+  /**
+   * The price of a model of the catalog with this name. If it is not known, a note, and 0 for a server of one's own, but null for a
+   * provider that charges: `apply` refuses a model without a price, while one of 0 would be free.
+   */
+  #knownPrice({ provider, upstream_model: upstream }: Offer, info: Members, path: Path): Members | null {
     const base = typeof info.base_model === 'string' ? info.base_model.replace(/^[^/]+\//, '') : upstream
     const price = this.#catalog.find(base)?.providers[0]?.price
     if (price?.unit === 'token') {
       const { tiers: _, ...rates } = price
       return rates
     }
-    this.#leave(path, `what it costs at ${provider} is not known: its price is 0 in the apply file`)
-    return { unit: 'token', input: '0', output: '0' }
+    const server = this.#providers.get(provider)
+    const isFree = server ? !isAzure(String(server.base_url)) : this.#catalog.providers.get(provider)?.auth === 'none'
+    const consequence = isFree ? 'its price is 0 in the apply file' : 'add its price to the apply file'
+    this.#leave(path, `what it costs at ${provider} is not known: ${consequence}`)
+    return isFree ? { unit: 'token', input: '0', output: '0' } : null
   }
 
   #freeId(name: string, isTaken: boolean, path: Path): string {
@@ -339,6 +372,17 @@ class Importer {
       else this.#aliases[alias.toLowerCase()] = id
     }
   }
+}
+
+function isAzure(url: string): boolean {
+  return azureHost.test(new URL(url).hostname)
+}
+
+/** A resource of Azure: Claude by Anthropic's protocol, everything else by the version-less API. */
+function azureServer(origin: string, model: string): Members {
+  return /claude/i.test(model)
+    ? { base_url: `${origin}/anthropic`, protocol: 'anthropic', auth: 'x-api-key' }
+    : { base_url: `${origin}/openai/v1`, auth: 'api-key' }
 }
 
 const perMillion = 1_000_000
@@ -377,10 +421,14 @@ export const imports: Command[] = [
     help: 'FILE',
     flags: z.strictObject({ file: z.string().min(1) }),
     operand: 'file',
-    async run({ catalog }, { file: path }) {
+    async run({ catalog, config }, { file: path }) {
       const text = await readFile(path, 'utf8')
       if (text.length > maxBytes) throw new Error(`${path} is larger than ${maxBytes / 1024 / 1024} MiB.`)
-      const { file, left } = importLiteLlm(text, catalog)
+      const { file, left } = importLiteLlm(text, {
+        catalog,
+        shipped: loadCatalog(config.modelCatalog ?? undefined),
+        variable: config.readVariable,
+      })
       const notes = left.map(
         ({ place, line, reason }) => `# ${line === null ? '' : `line ${line}: `}${place}: ${reason}`,
       )
