@@ -161,7 +161,7 @@ test('a price that is not known is left out at a provider that charges, so that 
   for (const name of ['server', 'local']) t.like(offers[name]!, { price: { unit: 'token', input: '0', output: '0' } })
   t.is(left.filter(({ reason }) => reason.includes('price')).length, 5)
   const error = t.throws(() => parseApplyFile(stringify(file), { variable: variables, folder: '.' }))
-  t.regex(error.message, /models\.premier\.providers\.0\.price/)
+  t.regex(error.message, /models\.premier\.providers\.0\.price: is required/)
 })
 
 test('Claude at Azure AI Foundry is reached by Anthropic’s protocol', t => {
@@ -191,6 +191,22 @@ test('an address in a variable is that of the environment of the import; one tha
   t.like(file.providers[offer.provider], { base_url: 'https://acme.openai.azure.com/openai/v1', auth: 'api-key' })
   t.false('unset' in file.models)
   t.regex(left.find(({ place }) => place.endsWith('1.litellm_params.api_base'))!.reason, /set OTHER_API_BASE/)
+})
+
+test('a server of Ollama is called at /v1; models for vectors are told by their names, those for media left out', t => {
+  const { file, left } = importList({
+    'llama 3.2': { model: 'ollama_chat/llama3.2', api_base: 'http://ollama:11434' },
+    vectors: { model: 'openai/nomic-embed-text', api_base: 'http://10.0.0.8:8080/v1' },
+    pictures: { model: 'vertex_ai/imagen-9.0-generate-001' },
+    'Nova Pro': { model: 'bedrock/apac.amazon.nova-pro-v1:0' },
+    'Our Nova': { model: 'bedrock/apac.amazon.nova-pro-v1:0' },
+  })
+  const [offer] = file.models['llama-3.2'].providers
+  t.like(file.providers[offer.provider], { base_url: 'http://ollama:11434/v1', auth: 'none' })
+  t.is(file.models.vectors.type, 'embeddings')
+  t.false('pictures' in file.models)
+  t.deepEqual(file.aliases, { 'our-nova': 'nova-pro' })
+  t.regex(left.map(({ reason }) => reason).join(), /image_generation/)
 })
 
 test('every provider has its name at LiteLLM, or none', t => {

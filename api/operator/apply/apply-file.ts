@@ -138,7 +138,7 @@ export function parseApplyFile(text: string, read: Read): ApplyFile {
   }
   const parsed = applyFile.safeParse(withPriceTexts(json), { error: issueText })
   if (!parsed.success)
-    throw new ApplyFileError(withModelIssues(parsed.error.issues, json).flatMap(issue => faultsOf(issue, place)))
+    throw new ApplyFileError(withModelIssues(parsed.error.issues, json).flatMap(issue => faultsOf(issue, json, place)))
   const faults: string[] = []
   const resolved = resolveFile(parsed.data, read, (path, message) =>
     faults.push(`${place(path)}${path.join('.')}: ${message}`),
@@ -177,7 +177,7 @@ function withModelIssues(issues: readonly Issue[], json: unknown): Issue[] {
 }
 
 /** The faults of an issue, with the name that may be meant by an unknown one. */
-function faultsOf(issue: Issue, place: (path: readonly PropertyKey[]) => string): string[] {
+function faultsOf(issue: Issue, json: unknown, place: (path: readonly PropertyKey[]) => string): string[] {
   const { path, message } = issue
   if (issue.code === 'unrecognized_keys')
     return issue.keys.map(name => {
@@ -185,11 +185,14 @@ function faultsOf(issue: Issue, place: (path: readonly PropertyKey[]) => string)
       const meant = nearestName(name, namesAt(applyFile, path), minMeantLength)
       return `${place(at)}${at.join('.')}: there is no such member${meant === null ? '' : `; did you mean "${meant}"?`}`
     })
-  return [`${place(path)}${path.join('.') || 'the file'}: ${keyText(issue) ?? message}`]
+  const isMissing = issue.code === 'invalid_type' && path.length > 0 && valueAt(json, path) === undefined
+  return [`${place(path)}${path.join('.') || 'the file'}: ${isMissing ? 'is required' : (keyText(issue) ?? message)}`]
 }
 
 function valueAt(json: unknown, path: readonly PropertyKey[]): unknown {
-  return path.reduce<unknown>((value, name) => (isObject(value) ? value[name as string] : undefined), json)
+  const memberOf = (value: unknown, name: PropertyKey) =>
+    typeof value === 'object' && value !== null ? (value as Record<PropertyKey, unknown>)[name] : undefined
+  return path.reduce<unknown>(memberOf, json)
 }
 
 const minMeantLength = 4

@@ -8,12 +8,19 @@ import { deploymentParameters } from '../../../shared/catalog/request-additions.
 import type { Deployment } from '../../../shared/catalog/schema.ts'
 import { decimal, lineAt } from '../apply/apply-file.ts'
 import { type Command, command } from '../parse.ts'
-import names from './litellm-providers.json' with { type: 'json' }
+import {
+  inferMode,
+  inferProvider,
+  isAzure,
+  isSameModel,
+  providerNamed,
+  serverAt,
+  upstreamName,
+} from './litellm-names.ts'
 import reasons from './litellm-reasons.json' with { type: 'json' }
 
-// The format of the file: docs.litellm.ai/docs/proxy/configs, docs.litellm.ai/docs/proxy/custom_pricing, and in
-// github.com/BerriAI/litellm the examples of litellm/proxy/example_config_yaml, and what names mean:
-// litellm/litellm_core_utils/get_llm_provider_logic.py, litellm/llms/bedrock/common_utils.py.
+// The format of the file: docs.litellm.ai/docs/proxy/configs, docs.litellm.ai/docs/proxy/custom_pricing, and the examples in
+// github.com/BerriAI/litellm, litellm/proxy/example_config_yaml.
 
 type Members = Record<string, unknown>
 type Path = readonly (string | number)[]
@@ -60,19 +67,6 @@ const costs = {
   cache_write: 'cache_creation_input_token_cost',
 }
 const costNames: ReadonlySet<string> = new Set(Object.values(costs))
-const providerNames: Record<string, string | undefined> = names.providers
-/** The providers of names without one that the catalog does not have. */
-const inferred: readonly [name: RegExp, provider: string][] = [
-  [/^(?:gpt-|chatgpt-|o\d|ft:gpt-|text-embedding-|davinci-|babbage-)/, 'openai'],
-  [/^claude-/, 'anthropic'],
-  [/^(?:command|embed-|rerank-)/, 'cohere'],
-]
-/** What precedes the name of a model at Bedrock: the API that LiteLLM calls, and a region. */
-const bedrockRoute =
-  /^(?:(?:converse|converse_like|invoke|async_invoke|chat_completions|openai|mantle|nova|nova-2|[a-z]{2}(?:-[a-z]+)+-\d)\/)+/
-/** What a model may have besides its name: the geography of an inference profile of Bedrock, the version at Vertex AI. */
-const place = /^(?:global|us|eu|apac|jp|au|us-gov)\.|@[^@]*$/g
-const azureHost = /\.(?:openai\.azure|cognitiveservices\.azure|services\.ai\.azure)\.com$/
 const environment = /^os\.environ\/(\w+)$/
 /** The apply file’s reference to the variable. */
 const reference = (_: string, name: string) => `\${${name}}`
@@ -152,12 +146,11 @@ class Importer {
   #targetOf(params: Members, model: string, path: Path) {
     const [, prefix, rest] = /^([^/]+)\/(.+)$/s.exec(model) ?? []
     const stated = typeof params.custom_llm_provider === 'string' ? params.custom_llm_provider : prefix
-    const named = stated === undefined ? undefined : providerNames[stated]
+    const named = stated === undefined ? undefined : providerNamed(stated)
     const base = params.api_base ?? params.base_url
-    const whole = named !== undefined && prefix === stated ? rest! : model
-    const upstream = named?.startsWith('bedrock') ? whole.replace(bedrockRoute, '') : whole
+    const upstream = upstreamName(named, named !== undefined && prefix === stated ? rest! : model)
     const found = named === undefined ? this.#catalog.find(model) : undefined
-    const provider = named ?? found?.providers[0]?.provider ?? inferred.find(([name]) => name.test(model))?.[1]
+    const provider = named ?? found?.providers[0]?.provider ?? inferProvider(model)
     if (provider === undefined && base === undefined) {
       this.#leave([...path, 'litellm_params', 'model'], 'there is no such provider, and no api_base')
       return null
@@ -186,9 +179,8 @@ class Importer {
 
   /** The model whose deployment at a provider has a name, in any geography and version. */
   #rowAt(provider: string, upstream: string): string | null {
-    const plain = (name: string) => name.toLowerCase().replaceAll(place, '')
     const isIt = (one: Deployment) =>
-      familyOf(one.provider) === familyOf(provider) && plain(one.upstream_model) === plain(upstream)
+      familyOf(one.provider) === familyOf(provider) && isSameModel(one.upstream_model, upstream)
     for (const row of this.#shipped.models.values()) if (row.providers.some(isIt)) return row.id
     return null
   }
@@ -202,15 +194,12 @@ class Importer {
       this.#leave(path, variable ? `${reason}: set ${variable} where you import, and import again` : 'it is no URL')
       return null
     }
-    const url = text.replace(/\/+$/, '')
-    const shipped = [...this.#catalog.providers.values()].find(row => row.base_url === url)
-    if (shipped) return shipped.name
     const example = like === undefined ? undefined : this.#catalog.providers.get(like)
-    const row = isAzure(url)
-      ? azureServer(new URL(url).origin, upstream)
-      : { ...(example && { protocol: example.protocol, auth: example.auth }), base_url: url }
+    const row = serverAt(text, { like: example, model: upstream })
+    const shipped = [...this.#catalog.providers.values()].find(one => one.base_url === row.base_url)
+    if (shipped) return shipped.name
     for (const [name, one] of this.#providers) if (one.base_url === row.base_url) return name
-    const host = new URL(url).hostname.split('.').slice(0, 2).join('_')
+    const host = new URL(row.base_url).hostname.split('.').slice(0, 2).join('_')
     const begin = `litellm_${host}`
       .toLowerCase()
       .replaceAll(/[^a-z0-9_]/g, '_')
@@ -280,7 +269,7 @@ class Importer {
     const id = this.#freeId(name, own !== undefined, first!.path)
     this.#ids.set(name, id)
     const { info } = first!
-    const mode = String(info.mode ?? 'chat')
+    const mode = String(info.mode ?? inferMode(first!.offer.upstream_model))
     const type = modelTypes[mode] ?? (mode === 'completion' ? 'chat' : null)
     if (type === null) {
       for (const { path } of offers)
@@ -305,11 +294,8 @@ class Importer {
   }
 
   #addAlias(name: string, row: string, offers: Group['offers']): void {
-    const own = this.#catalog.find(name)
     this.#ids.set(name, row)
-    if (own && own.id !== row) {
-      this.#leave(offers[0]!.path, `"${name}" names ${own.id} in the catalog, not ${row}: requests name ${row} itself`)
-    } else if (!own) this.#aliases[name.toLowerCase()] = row
+    this.#nameModel(name, row, offers[0]!.path)
     for (const { offer, path } of offers) {
       if (offer.headers)
         this.#leave(
@@ -343,15 +329,21 @@ class Importer {
   }
 
   #freeId(name: string, isTaken: boolean, path: Path): string {
-    const slug =
-      name
-        .replaceAll(/[^a-z0-9._:/@-]/gi, '-')
-        .replace(/^[^a-z0-9]+/i, '')
-        .slice(0, 90) || 'model'
+    const slug = slugOf(name)
     const id = isTaken ? `${slug}-litellm` : slug
     if (isTaken) this.#leave(path, `"${name}" names a model of the catalog: its deployments are the model "${id}"`)
     else if (id !== name) this.#leave(path, `"${name}" is no name of a model: it is "${id}"`)
     return id
+  }
+
+  /** Adds an alias of a model, unless the catalog has the name. */
+  #nameModel(name: string, id: string, path: Path): void {
+    const alias = slugOf(name).toLowerCase()
+    if (alias !== name.toLowerCase()) this.#leave(path, `"${name}" is no name of a model: requests name "${alias}"`)
+    const own = this.#catalog.find(alias)
+    if (!own) this.#aliases[alias] = id
+    else if (own.id !== id)
+      this.#leave(path, `"${alias}" names ${own.id} in the catalog, not ${id}: requests name ${id} itself`)
   }
 
   #readSection(section: string, value: unknown): void {
@@ -368,21 +360,15 @@ class Importer {
       const group = isObject(given) ? given.model : given
       const id = typeof group === 'string' ? (this.#ids.get(group) ?? this.#catalog.find(group)?.id) : undefined
       if (id === undefined) this.#leave([...path, alias], 'it names no model of the file or the catalog')
-      else if (this.#catalog.find(alias)) this.#leave([...path, alias], `"${alias}" names a model of the catalog`)
-      else this.#aliases[alias.toLowerCase()] = id
+      else this.#nameModel(alias, id, [...path, alias])
     }
   }
 }
 
-function isAzure(url: string): boolean {
-  return azureHost.test(new URL(url).hostname)
-}
-
-/** A resource of Azure: Claude by Anthropic's protocol, everything else by the version-less API. */
-function azureServer(origin: string, model: string): Members {
-  return /claude/i.test(model)
-    ? { base_url: `${origin}/anthropic`, protocol: 'anthropic', auth: 'x-api-key' }
-    : { base_url: `${origin}/openai/v1`, auth: 'api-key' }
+/** A name as ids of models are written. */
+function slugOf(name: string): string {
+  const slug = name.replaceAll(/[^a-z0-9._:/@-]/gi, '-').replace(/^[^a-z0-9]+/i, '')
+  return slug.slice(0, 90) || 'model'
 }
 
 const perMillion = 1_000_000
