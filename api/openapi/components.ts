@@ -15,8 +15,8 @@ export class Components {
     examples: {},
   }
 
-  /** Pointers to the schemas of request bodies, by their `id`. */
-  readonly #bodies = new Map<string, string>()
+  /** The schemas of request bodies, by their `id`. */
+  readonly #bodies = new Map<string, Json>()
 
   /** The referenced components, each kind sorted by name. */
   toJson(): Json {
@@ -51,21 +51,38 @@ export class Components {
   }
 
   /**
-   * The JSON Schema of a request body, inlined even if it has an `id`: it is at `pointer`, which other bodies that
-   * contain it reference. `takesNulls`: its optional members may be null.
+   * The JSON Schema of a request body, inlined even if it has an `id`. Bodies that contain it refer to a component without defaults,
+   * as those of other parts are. `takesNulls`: its optional members may be null.
    */
-  body(schema: z.ZodType, pointer: string, takesNulls: boolean): Json {
+  body(schema: z.ZodType, takesNulls: boolean): Json {
     const { root, named } = jsonSchema(schema, 'input')
     if (takesNulls) for (const part of [root, ...Object.values(named)]) permitNulls(part)
     const id = typeof root.$ref === 'string' ? nameIn(root.$ref) : null
-    const others = Object.entries(named).filter(([name]) => name !== id)
-    for (const [name, part] of others) if (!this.#bodies.has(name)) this.refer('schemas', name, part)
-    if (id !== null && !this.#bodies.has(id)) this.#bodies.set(id, pointer)
-    const relocate = (_: string, name: string) => `"${this.#bodies.get(name) ?? `#/components/schemas/${name}`}"`
-    return JSON.parse(
-      JSON.stringify(id === null ? root : named[id]).replaceAll(/"#\/components\/schemas\/(\w+)"/g, relocate),
-    )
+    const body = id === null ? root : named[id]!
+    if (id !== null && !this.#bodies.has(id)) this.#bodies.set(id, body)
+    for (const [name, part] of Object.entries(named)) {
+      if (name === id) continue
+      const whole = this.#bodies.get(name)
+      this.refer('schemas', name, whole ? withoutDefaults(whole) : part)
+    }
+    return body
   }
+}
+
+/** A schema without the defaults of its members, at any depth. */
+function withoutDefaults(schema: Json): Json {
+  const kept = Object.entries(schema).filter(([name]) => name !== 'default')
+  return Object.fromEntries(
+    kept.map(([name, value]) => [name, name === 'properties' ? mapMembers(value as Json) : withoutDefaultsIn(value)]),
+  )
+}
+
+const mapMembers = (members: Json) =>
+  Object.fromEntries(Object.entries(members).map(([name, member]) => [name, withoutDefaults(member as Json)]))
+
+function withoutDefaultsIn(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutDefaultsIn)
+  return typeof value === 'object' && value !== null ? withoutDefaults(value as Json) : value
 }
 
 /** Converts a Zod schema to JSON Schema, with the schemas with an `id` that it references. */

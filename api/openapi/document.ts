@@ -17,8 +17,8 @@ import { buildWebhooks } from './webhooks.ts'
  *   change and the name may not. A route without one fails `test/api/openapi-document.test.ts`.
  * - Request bodies are `components.requestBodies`, with inline schemas. openapi-typescript makes a field with a
  *   default required, except below `requestBodies`: as `components.schemas` every client would have to send `stream`
- *   and `n`. The parts of bodies are in `components.schemas`, without defaults. A body inside another (a chat
- *   completion in a delayed job) is a reference to it.
+ *   and `n`. The parts of bodies are in `components.schemas`, without defaults. So is a body inside another (a chat
+ *   completion in a delayed job): oapi-codegen follows no reference into `requestBodies`.
  * - Rules between fields are `oneOf` of `required`, and `dependentRequired`. Generators ignore them; validators do
  *   not.
  * - Errors are one schema. Each answer names its codes and has an example of each; answers of the same codes are one

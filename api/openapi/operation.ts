@@ -43,8 +43,7 @@ function securityOf(access: Access): Json[] {
 function requestBody(endpoint: Endpoint, operationId: string, components: Components): Json {
   const { body, optionalBody, form, example } = endpoint
   const name = `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Body`
-  const pointer = `#/components/requestBodies/${name}/content/application~1json/schema`
-  const schema = body && components.body(body, pointer, takesNulls(endpoint))
+  const schema = body && components.body(body, takesNulls(endpoint))
   const json = schema && !form?.only && { 'application/json': { schema, example } }
   const multipart = form && {
     'multipart/form-data': { schema: formSchema(form, schema ?? {}), example: form.example },

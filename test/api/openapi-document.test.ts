@@ -48,6 +48,8 @@ test('references lead somewhere, every component is referred to, and schemas are
   const references = new Set([...objectsIn(document)].map(({ $ref }) => $ref).filter(ref => typeof ref === 'string'))
   t.true(references.size > 100)
   for (const reference of references) t.truthy(resolved(document, { $ref: reference }), String(reference))
+  // Generators follow references to whole components only.
+  for (const reference of references) t.regex(String(reference), /^#\/components\/\w+\/[^/]+$/)
   const { securitySchemes: _, ...components } = document.components
   for (const [kind, parts] of Object.entries(components))
     for (const name of Object.keys(parts as object)) t.true(references.has(`#/components/${kind}/${name}`), name)
