@@ -131,10 +131,14 @@ export const chatProfile = z
     max_id_characters: z.int().min(64),
     /** The values of `reasoning_effort`; absent: `none` to `high` where the model has the setting. */
     efforts: z.array(z.enum([...efforts, 'default'])).min(1),
+    /** Greater efforts that the model takes in Responses only. */
+    responses_efforts: z.array(z.enum(efforts)).min(1),
     /** How reasoning is turned off: by the effort `none`, by `thinking: {"type": "disabled"}`, or by `enable_thinking: false`. */
     effort_off: z.enum(['effort', 'thinking', 'enable_thinking']),
     /** The only effort at which the model takes tools. */
     tools_effort: z.enum(efforts),
+    /** Whether the model takes tools in chat completions; else only in Responses, if its provider has these. */
+    chat_tools: z.boolean(),
   })
   .partial()
 
@@ -143,6 +147,7 @@ type Optional =
   | 'message_fields'
   | 'reasoning_required'
   | 'efforts'
+  | 'responses_efforts'
   | 'tools_effort'
   | 'refused_fields'
   | 'max_id_characters'

@@ -25,6 +25,8 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
   const fitting = new Fitting(by ? withEmulatedFormat(body, by, target) : body, target)
   fitting.structuredBy = by
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
+  if (fitting.body.tools?.length && !fitting.profile.chat_tools)
+    throw fitting.refusal('tools', 'This model takes tools in the Responses format only.')
   if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)
   const { max_images: maxImages } = fitting.profile
@@ -45,9 +47,9 @@ function removeToolSettings(fitting: Fitting): void {
   if (parallel !== undefined) fitting.set({ parallel_tool_calls: undefined })
 }
 
-/** Fits the settings of a request: effort, sampling, limits and ids. */
-export function fitSettings(fitting: Fitting): void {
-  fitEffort(fitting)
+/** Fits the settings of a request: effort, sampling, limits and ids. `greaterEfforts`: those that chat does not have. */
+export function fitSettings(fitting: Fitting, greaterEfforts: readonly Effort[] = []): void {
+  fitEffort(fitting, greaterEfforts)
   fitSampling(fitting)
   fitStops(fitting)
   assertFewChoices(fitting)
@@ -78,7 +80,7 @@ function nearestEffort(
   return candidates.toSorted((a, b) => distance(a) - distance(b))[0]
 }
 
-function fitEffort(fitting: Fitting): void {
+function fitEffort(fitting: Fitting, greaterEfforts: readonly Effort[]): void {
   const { tools_effort: toolsEffort } = fitting.profile
   const { reasoning_effort: wanted } = fitting.body
   if (toolsEffort !== undefined && fitting.body.tools) {
@@ -87,7 +89,7 @@ function fitEffort(fitting: Fitting): void {
     return
   }
   if (wanted == null) return
-  const accepted = effortsOf(fitting)
+  const accepted = effortsOf(fitting)?.concat(greaterEfforts)
   const sent = accepted && nearestEffort(wanted, accepted)
   const off = wanted === 'none' && (!accepted || sent === 'none') ? fitting.thinkingOff : null
   if (off) fitting.set({ reasoning_effort: undefined, ...off })
