@@ -151,6 +151,23 @@ function fetchVideo({ operationName }: Json, operations: Map<string, number>): R
 /** That of the documentation, and those of Anthropic's own API, of which `@anthropic-ai/vertex-sdk` sends the newest. */
 const claudeVersion = /^(?:vertex-2023-10-16|20\d\d-\d\d-\d\d)$/
 
+/**
+ * What Claude refuses there, in its words: anthropics/claude-code#12429, #34802. The betas that it takes are
+ * those that LiteLLM 1.110.2 sends (`anthropic_beta_headers_config.json`, `vertex_ai` and `vertex_ai_header_only`).
+ */
+const knownBetas =
+  /^(?:afk-mode|claude-code|compact|computer-use-2025|context|dangerous|effort|extended-cache|fallback-credit|fine-grained|inline-tools|interleaved|mid-|model-context|oauth|output-128k|pdfs|per-turn|prompt-caching|redact|server-side-fallback-2026-06|structured-outputs|task-budgets|thinking|token|tool|web-search)/
+
+function betaFault(header: string): Reply | null {
+  const refused = header.split(',').filter(name => !knownBetas.test(name.trim()))
+  const names = refused.map(name => `\`${name.trim()}\``).join(', ')
+  return refused.length === 0
+    ? null
+    : claudeError(
+        `Unexpected value(s) ${names} for the \`anthropic-beta\` header. Please consult our documentation at docs.anthropic.com or try again without the header.`,
+      )
+}
+
 function claudeError(message: string): Reply {
   return json(400, { type: 'error', error: { type: 'invalid_request_error', message } })
 }
@@ -164,6 +181,9 @@ function claude(request: Recorded, model: string, method: string, anthropic: Rep
     if (!message.model) return claudeError('model: Field required')
     return json(200, { input_tokens: countTokens(JSON.stringify(message.messages)) })
   }
+  const { 'anthropic-beta': betas } = request.headers
+  const fault = betas ? betaFault(String(betas)) : null
+  if (fault) return fault
   if (message.model !== undefined) return claudeError('model: Extra inputs are not permitted')
   if ((method === 'streamRawPredict') !== (message.stream === true))
     return geminiError(

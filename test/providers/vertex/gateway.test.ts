@@ -186,6 +186,35 @@ test.serial(
   },
 )
 
+test.serial(
+  '200 for Messages with betas that Vertex AI does not know: they are not sent, nor what they open',
+  async t => {
+    const account = await gateway.account()
+    const response = await gateway.fetch('/v1/messages', {
+      key: account.live,
+      headers: {
+        // As Claude Code sends them (ex-machina-co/opencode-anthropic-auth#174).
+        'anthropic-beta':
+          'claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,advisor-tool-2026-03-01,cache-diagnosis-2026-04-07,advanced-tool-use-2025-11-20',
+      },
+      body: {
+        model: 'claude-haiku-4-5',
+        max_tokens: 100,
+        messages: [{ role: 'user', content: 'Hello' }],
+        context_management: { edits: [] },
+      },
+    })
+    t.is(response.status, 200, await response.clone().text())
+    const [sent] = vertex.requests
+    t.is(
+      sent!.headers['anthropic-beta'],
+      'claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,tool-search-tool-2025-10-19',
+    )
+    t.true('context_management' in sent!.body)
+    t.regex(String(response.headers.get('x-gateway-dropped')), /anthropic-beta/)
+  },
+)
+
 test.serial('200 from the location that has a model, after the 404 of one that has not', async t => {
   const account = await gateway.account()
   const order = ['vertex/europe-west1', 'vertex/global']
