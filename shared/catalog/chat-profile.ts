@@ -95,9 +95,10 @@ export const chatProfile = z
     /**
      * The subset of JSON Schema. `with_properties`: objects state their properties. `closed_objects`: objects permit no
      * others, and only the keywords of a grammar are known. `bare_references`: nothing stands beside a `$ref`. `typed_nodes`:
-     * each node states its type, as Moonshot's dialect requires.
+     * each node states its type, as Moonshot's dialect requires. `bare_root`: a tool's parameters state their properties and which are
+     * required, and nothing else, so that there are no definitions to refer to.
      */
-    schema: z.enum(['with_properties', 'closed_objects', 'bare_references', 'typed_nodes']),
+    schema: z.enum(['with_properties', 'closed_objects', 'bare_references', 'typed_nodes', 'bare_root']),
     /**
      * Whether the parameters of a tool may have alternatives at their root (`anyOf`, `oneOf`, `allOf`), or `not`, `enum` or `const`;
      * else they are merged into one object, and its description tells of them.

@@ -40,10 +40,24 @@ export function bedrockReply({ region = 'us-east-1', keys = [], tokens = [], now
       return anthropicFailed(400, 'invalid_request_error', onlyBase64)(request, response)
     if (path.startsWith('/anthropic/'))
       return anthropic({ ...request, path: path.slice(10), headers: asBearer }, response)
+    if (path.startsWith('/openai/') && /gpt-oss/.test(request.body?.model))
+      return json(200, thoughtful)(request, response)
     if (path.startsWith('/openai/'))
       return openAiReply({ ...request, path: path.slice(7), headers: asBearer }, response)
     return runtimeReply(request, cache)(request, response)
   }
+}
+
+/** gpt-oss in OpenAI's API: its thoughts are in the content (CherryHQ/cherry-studio#10225; LiteLLM 1.110.2, `split_reasoning_tag`). */
+const thoughtful = {
+  ...{ id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'openai.gpt-oss-120b-1:0' },
+  choices: [
+    {
+      ...{ index: 0, finish_reason: 'stop' },
+      message: { role: 'assistant', content: '<reasoning>They greet me.</reasoning>Echo: Hello' },
+    },
+  ],
+  usage: { prompt_tokens: 1, completion_tokens: 9, total_tokens: 10 },
 }
 
 /** "Base64 image sources only", at Vertex AI as well: platform.claude.com/docs/en/build-with-claude/vision. */
