@@ -1,6 +1,6 @@
 import { anthropicReply } from './anthropic.ts'
 import { hasImageUrl, onlyBase64 } from './bedrock.ts'
-import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
+import { Emulator, events, json, type Recorded, type Reply } from './emulator.ts'
 import { countTokens, geminiError, geminiReply } from './gemini.ts'
 import { answerTo as mediaAnswerTo } from './gemini-media.ts'
 import type { Json } from './slow-work.ts'
@@ -92,6 +92,11 @@ function google(request: Recorded, { name, model, method }: Called, operations: 
     if (stranger) return cannotFind(stranger)
     return json(200, { totalTokens: countTokens(JSON.stringify(request.body.contents)) })
   }
+  const { streamFunctionCallArguments: inParts } = request.body?.toolConfig?.functionCallingConfig ?? {}
+  // vercel/ai#14352: whole answers have none.
+  if (inParts && method !== 'streamGenerateContent')
+    return geminiError(400, 'INVALID_ARGUMENT', 'Request contains an invalid argument.')
+  if (inParts) return callInParts
   const headers = { ...request.headers, 'x-goog-api-key': 'emulated' }
   const inner = { ...request, path: `/v1beta/models/${model}:${method}`, headers }
   if (model.endsWith('-tts'))
@@ -100,6 +105,26 @@ function google(request: Recorded, { name, model, method }: Called, operations: 
       : geminiError(404, 'NOT_FOUND', `Publisher Model \`${name}\` was not found.`)
   return (_request, response) => geminiReply(inner, response)
 }
+
+/** A call whose arguments are streamed: a name first, and `{}` at the end, as recorded in vercel/ai#13929. */
+const callInParts = events(
+  [
+    { functionCall: { name: 'weather', willContinue: true }, thoughtSignature: 'c2lnbmVk' },
+    {
+      functionCall: {
+        partialArgs: [{ jsonPath: '$.city', stringValue: 'Os', willContinue: true }],
+        willContinue: true,
+      },
+    },
+    { functionCall: { partialArgs: [{ jsonPath: '$.city', stringValue: 'lo' }], willContinue: true } },
+    { functionCall: {} },
+  ].map((part, index, all) => {
+    const isLast = index === all.length - 1
+    const candidate = { index: 0, content: { role: 'model', parts: [part] }, ...(isLast && { finishReason: 'STOP' }) }
+    const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 5, totalTokenCount: 15 }
+    return `data: ${JSON.stringify({ candidates: [candidate], ...(isLast && { usageMetadata }) })}\r\n\r\n`
+  }),
+)
 
 const cannotFind = (field: string) =>
   geminiError(400, 'INVALID_ARGUMENT', `Invalid JSON payload received. Unknown name "${field}": Cannot find field.`)

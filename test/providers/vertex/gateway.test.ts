@@ -89,6 +89,36 @@ test.serial(
   },
 )
 
+test.serial(
+  '200 for calls of functions whose arguments are streamed in parts, and whole where there is no stream',
+  async t => {
+    const account = await gateway.account()
+    const functionDeclarations = [
+      { name: 'weather', parameters: { type: 'OBJECT', properties: { city: { type: 'STRING' } } } },
+    ]
+    const functionCallingConfig = { mode: 'AUTO', streamFunctionCallArguments: true }
+    const body = {
+      contents: [{ role: 'user', parts: [{ text: 'Hello gateway' }] }],
+      tools: [{ functionDeclarations }],
+      toolConfig: { functionCallingConfig },
+    }
+    const path = '/v1beta/models/gemini-3.5-flash'
+    const streamed = await ask(account.live, body, `${path}:streamGenerateContent?alt=sse`)
+    t.is(streamed.status, 200, streamed.text)
+    t.deepEqual(vertex.requests[0]!.body, body)
+    const answers = dataOf(streamed.text)
+    t.deepEqual(
+      answers.map(answer => answer.candidates[0].content.parts[0].functionCall.partialArgs?.[0].stringValue),
+      [undefined, 'Os', 'lo', undefined],
+    )
+    t.is(answers.at(-1).candidates[0].finishReason, 'STOP')
+    t.is(await chargedNano({ gateway }, account), nano({ prompt_tokens: 10, completion_tokens: 5 }, 1.5, 9))
+    const whole = await ask(account.live, body, `${path}:generateContent`)
+    t.is(whole.status, 200, whole.text)
+    t.deepEqual(vertex.requests[1]!.body.toolConfig, { functionCallingConfig: { mode: 'AUTO' } })
+  },
+)
+
 test.serial('400 before it is sent for an answer to continue where Gemini refuses one', async t => {
   const { live } = await gateway.account()
   const messages = [
