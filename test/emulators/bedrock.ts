@@ -301,5 +301,7 @@ function invoked(model: string, body: Any): Reply {
       'Malformed input request: required key [input_type] not found, please reformat your input and try again.',
     )
   const float = texts.map(() => vectorOf(dimension))
-  return json(200, { id: 'emulated', embeddings: { float }, response_type: 'embeddings_by_type', texts })
+  // vercel/ai#15973
+  const counted = { 'x-amzn-bedrock-input-token-count': String(texts.length * 100) }
+  return json(200, { id: 'emulated', embeddings: { float }, response_type: 'embeddings_by_type', texts }, counted)
 }

@@ -432,3 +432,12 @@ test.serial('embeddings of several texts take a request each, and are billed by 
   t.is(usage.prompt_tokens, 5)
   t.is(virginia.requests.length, 2)
 })
+
+test.serial('embeddings of Cohere are billed by the tokens that a header states', async t => {
+  const account = await createAccount(gateway.services)
+  const body = { model: 'cohere-embed-v4', input: ['one text', 'another text'], ...inRegion('us-east-1') }
+  const { status, text } = await post('/v1/embeddings', account.live, body)
+  t.is(status, 200, text)
+  t.like(JSON.parse(text).usage, { prompt_tokens: 200, total_tokens: 200, estimated: undefined })
+  t.is(virginia.requests.length, 1)
+})
