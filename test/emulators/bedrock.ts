@@ -3,6 +3,7 @@ import { fromUtf8, toUtf8 } from '@smithy/util-utf8'
 import { failed as anthropicFailed, anthropicReply } from './anthropic.ts'
 import { type AccessKey, denied, signatureFault } from './aws-signature.ts'
 import { converseFault } from './bedrock-rules.ts'
+import { jsonWordMissing, lacksJsonWord, refused } from './chat-rule.ts'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 import { reply as openAiReply } from './openai.ts'
 
@@ -42,6 +43,9 @@ export function bedrockReply({ region = 'us-east-1', keys = [], tokens = [], now
       return anthropic({ ...request, path: path.slice(10), headers: asBearer }, response)
     if (path.startsWith('/openai/') && /gpt-oss/.test(request.body?.model))
       return json(200, thoughtful)(request, response)
+    // LiteLLM 1.110.2, `bedrock_request_needs_converse`.
+    if (path.startsWith('/openai/') && lacksJsonWord(request.body ?? {}))
+      return refused(jsonWordMissing, 'messages')(request, response)
     if (path.startsWith('/openai/'))
       return openAiReply({ ...request, path: path.slice(7), headers: asBearer }, response)
     return runtimeReply(request, cache)(request, response)

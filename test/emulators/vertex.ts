@@ -65,6 +65,8 @@ function route(
   const name = `projects/${ofProject}/locations/${location}/publishers/${publisher}/models/${model}`
   if (ofProject !== undefined && ofProject !== project) return denied(name)
   const [, served = null] = Object.entries(locations).find(([prefix]) => model.startsWith(prefix)) ?? []
+  if (served && !served.includes(location) && publisher === 'anthropic')
+    return geminiError(400, 'FAILED_PRECONDITION', `Publisher Model \`${name}\` is not servable in region ${location}.`)
   if (served && !served.includes(location))
     return geminiError(
       404,

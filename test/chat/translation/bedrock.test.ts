@@ -121,6 +121,16 @@ test.serial('the native dialects of a cloud are served by its parts: Messages an
   t.is(virginia.requests[0]?.headers['anthropic-version'], '2023-06-01')
 })
 
+test.serial('200 from GPT for a JSON object where no message has the word that it requires', async t => {
+  const account = await createAccount(gateway.services)
+  const { status, text } = await post('/v1/chat/completions', account.live, {
+    ...saying('gpt-5.6-luna', 'Hello'),
+    response_format: { type: 'json_object' },
+    provider: { only: ['bedrock/us-east-1/openai'] },
+  })
+  t.is(status, 200, text)
+})
+
 test.serial('200 from gpt-oss, whose thoughts are no part of its text', async t => {
   const account = await createAccount(gateway.services)
   for (const id of ['gpt-oss-120b', 'gpt-oss-20b']) {

@@ -245,14 +245,22 @@ test.serial(
   },
 )
 
-test.serial('200 from the location that has a model, after the 404 of one that has not', async t => {
-  const account = await gateway.account()
-  const order = ['vertex/europe-west1', 'vertex/global']
-  const { status, headers, text } = await ask(account.live, saying('claude-opus-5', 'Hi', { provider: { order } }))
-  t.is(status, 200, text)
-  t.is(headers.get('x-gateway-attempts'), '2')
-  t.is(headers.get('x-gateway-provider'), 'vertex/global/anthropic')
-})
+test.serial(
+  '200 from the location that has a model, after the refusal of one that has not, which is no fault of the account',
+  async t => {
+    const account = await gateway.account()
+    const order = ['vertex/europe-west1', 'vertex/global']
+    const { status, headers, text } = await ask(account.live, saying('claude-opus-5', 'Hi', { provider: { order } }))
+    t.is(status, 200, text)
+    t.is(headers.get('x-gateway-attempts'), '2')
+    t.is(headers.get('x-gateway-provider'), 'vertex/global/anthropic')
+    const alone = await ask(
+      account.live,
+      saying('claude-opus-5', 'Hi', { provider: { only: ['vertex/europe-west1'] } }),
+    )
+    t.is(JSON.parse(alone.text).error.metadata.attempts[0].reason, 'model_unavailable')
+  },
+)
 
 test.serial('200 for embeddings, one request for each text', async t => {
   const account = await gateway.account()
