@@ -92,10 +92,10 @@ function messageFault(body: Any, model: string): Fault | null {
       return invalid(
         `The content field in the Message object at ${at} is empty. Add a ContentBlock object to the content field and try again.`,
       )
-    // pydantic/pydantic-ai#6081, which does not tell the words.
+    // browser-use/browser-use#710
     const results = message.content.filter((block: Any) => block.toolResult)
     if (/llama|mistral/.test(model) && results.length > 0 && results.length < message.content.length)
-      return returned(`The toolResult blocks at ${at}.content must be alone in their message.`)
+      return invalid(`${at}.content: Conversation blocks and tool result blocks cannot be provided in the same turn.`)
     points += countPoints(message.content)
     const stray = pointFault(message.content, at)
     if (stray) return stray
