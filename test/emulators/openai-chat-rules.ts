@@ -116,7 +116,7 @@ export const openaiRules: readonly Rule[] = [
     source:
       'https://github.com/BerriAI/litellm/pull/34569 (also without an effort, as the model has one by default), https://github.com/genkit-ai/genkit/pull/6303',
     refusal: ({ model, tools, reasoning_effort: effort = /^gpt-5\.4/.test(model) ? 'none' : 'medium' }) =>
-      tools &&
+      tools?.some(({ type }: Any) => type === 'function') &&
       /^gpt-(?:5\.[4-9]|6)/.test(model) &&
       effort !== 'none' &&
       refused(

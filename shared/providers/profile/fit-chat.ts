@@ -25,10 +25,10 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
   const fitting = new Fitting(by ? withEmulatedFormat(body, by, target) : body, target)
   fitting.structuredBy = by
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
-  if (fitting.body.tools?.length && !fitting.profile.chat_tools)
-    throw fitting.refusal('tools', 'This model takes tools in the Responses format only.')
   if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)
+  if (!fitting.profile.chat_tools && hasFunctions(fitting.body))
+    throw fitting.refusal('tools', 'This model takes functions as tools in the Responses format only.')
   const { max_images: maxImages } = fitting.profile
   if (maxImages !== undefined) assertFewImages(fitting, maxImages)
   if (fitting.body.response_format?.type === 'json_object') fitJsonWord(fitting)
@@ -80,10 +80,15 @@ function nearestEffort(
   return candidates.toSorted((a, b) => distance(a) - distance(b))[0]
 }
 
+/** Custom tools are no functions, and taken beside reasoning (LiteLLM 1.110.2, `responses_api_bridge_check`). */
+function hasFunctions({ tools }: ChatRequest): boolean {
+  return tools?.some(({ type }) => type === 'function') === true
+}
+
 function fitEffort(fitting: Fitting, greaterEfforts: readonly Effort[]): void {
   const { tools_effort: toolsEffort } = fitting.profile
   const { reasoning_effort: wanted } = fitting.body
-  if (toolsEffort !== undefined && fitting.body.tools) {
+  if (toolsEffort !== undefined && hasFunctions(fitting.body)) {
     if (wanted == null) fitting.set({ reasoning_effort: toolsEffort })
     else if (wanted !== toolsEffort) fitting.adjust('reasoning_effort', toolsEffort)
     return

@@ -380,6 +380,9 @@ test('sent effort: the one at which a model takes tools', t => {
   t.is(named.body.reasoning_effort, 'none')
   t.deepEqual(named.adjusted, ['reasoning_effort'])
   t.is(fitted('gpt-6-sol@openai', {}).body.reasoning_effort, undefined)
+  const custom = { type: 'custom', custom: { name: 'patch' } }
+  t.is(fitted('gpt-6-sol@openai', { tools: [custom], reasoning_effort: 'low' }).body.reasoning_effort, 'low')
+  t.is(fitted('gpt-6-astra@openai', { tools: [custom] }).body.tools?.length, 1)
 })
 
 test('refused: tools in chat, of a model that takes them in Responses only', t => {
