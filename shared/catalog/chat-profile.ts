@@ -95,9 +95,10 @@ export const chatProfile = z
     /**
      * The subset of JSON Schema. `with_properties`: objects state their properties. `closed_objects`: objects permit no
      * others, and only the keywords of a grammar are known. `bare_references`: nothing stands beside a `$ref`. `typed_nodes`:
-     * each node states its type, as Moonshot's dialect requires.
+     * each node states its type, as Moonshot's dialect requires. `bare_root`: a tool's parameters state their properties and which are
+     * required, and nothing else, so that there are no definitions to refer to.
      */
-    schema: z.enum(['with_properties', 'closed_objects', 'bare_references', 'typed_nodes']),
+    schema: z.enum(['with_properties', 'closed_objects', 'bare_references', 'typed_nodes', 'bare_root']),
     /**
      * Whether the parameters of a tool may have alternatives at their root (`anyOf`, `oneOf`, `allOf`), or `not`, `enum` or `const`;
      * else they are merged into one object, and its description tells of them.
@@ -131,10 +132,14 @@ export const chatProfile = z
     max_id_characters: z.int().min(64),
     /** The values of `reasoning_effort`; absent: `none` to `high` where the model has the setting. */
     efforts: z.array(z.enum([...efforts, 'default'])).min(1),
+    /** Greater efforts that the model takes in Responses only. */
+    responses_efforts: z.array(z.enum(efforts)).min(1),
     /** How reasoning is turned off: by the effort `none`, by `thinking: {"type": "disabled"}`, or by `enable_thinking: false`. */
     effort_off: z.enum(['effort', 'thinking', 'enable_thinking']),
-    /** The only effort at which the model takes tools. */
+    /** The only effort at which the model takes functions as tools. */
     tools_effort: z.enum(efforts),
+    /** Whether the model takes functions as tools in chat completions; else only in Responses, if its provider has these. */
+    chat_tools: z.boolean(),
   })
   .partial()
 
@@ -143,6 +148,7 @@ type Optional =
   | 'message_fields'
   | 'reasoning_required'
   | 'efforts'
+  | 'responses_efforts'
   | 'tools_effort'
   | 'refused_fields'
   | 'max_id_characters'

@@ -135,6 +135,7 @@ const defaults: ChatProfile = {
   tool_call_id: 'any',
   unique_call_ids: false,
   tool_name: 'word_64',
+  chat_tools: true,
   custom_tools: false,
   allowed_tools: false,
   validated_tools: false,

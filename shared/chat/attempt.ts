@@ -111,7 +111,7 @@ export abstract class AnswerReceiver implements PartsSink {
   protected finished = false
   #exchange: Exchange | null = null
   #unwatch: (() => void) | null = null
-  #headers: ResponseHeaders = {}
+  protected headers: ResponseHeaders = {}
   #errorBody = ''
 
   constructor(attempt: Attempt<DirectKind>) {
@@ -142,7 +142,7 @@ export abstract class AnswerReceiver implements PartsSink {
 
   onHead(status: number, headers: ResponseHeaders): void {
     this.status = status
-    this.#headers = headers
+    this.headers = headers
     this.attempt.onHeaders?.(headers)
   }
 
@@ -153,7 +153,7 @@ export abstract class AnswerReceiver implements PartsSink {
 
   /** The error that the provider's refusal stands for. */
   protected refusal(): ProviderError {
-    return this.attempt.protocol.failure(this.status, this.#headers, this.#errorBody)
+    return this.attempt.protocol.failure(this.status, this.headers, this.#errorBody)
   }
 
   protected pause(): void {
@@ -235,7 +235,7 @@ class WholeAnswer extends AnswerReceiver {
     this.finish()
     const { status } = this
     try {
-      if (isSuccess(status)) this.#handlers.resolve(parseBodies(this.#bodies, this.attempt.requests))
+      if (isSuccess(status)) this.#handlers.resolve(parseBodies(this.#bodies, this.attempt.requests, this.headers))
       else this.#handlers.reject(this.refusal())
     } catch (cause) {
       if (cause instanceof ProviderError) this.#handlers.reject(cause)
@@ -249,12 +249,16 @@ class WholeAnswer extends AnswerReceiver {
   }
 }
 
-/** Throws a SyntaxError for invalid JSON, or the ProviderError of a stream that is collected. */
-function parseBodies(bodies: readonly Buffer[][], requests: readonly UpstreamRequest[]): ReceivedAnswer {
+/** Throws a SyntaxError for invalid JSON, or the ProviderError of a stream that is collected. `headers`: of the last answer. */
+function parseBodies(
+  bodies: readonly Buffer[][],
+  requests: readonly UpstreamRequest[],
+  headers: ResponseHeaders,
+): ReceivedAnswer {
   const texts = bodies.map(chunks => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString())
   const [text = ''] = texts
   if (requests.some(({ collect }) => collect)) {
-    const collected = texts.map((one, part) => requests[part]!.collect?.(one) ?? JSON.parse(one))
+    const collected = texts.map((one, part) => requests[part]!.collect?.(one, headers) ?? JSON.parse(one))
     return { json: collected.length === 1 ? collected[0] : collected, text: null }
   }
   return texts.length === 1 ? { json: JSON.parse(text), text } : { json: texts.map(one => JSON.parse(one)), text: null }

@@ -193,13 +193,16 @@ export type GeminiUsage = {
   cachedContentTokenCount?: number
 }
 
-/** A part of an answer that the gateway translated. */
+/** `partialArgs`: of a call that Vertex AI streams in parts; only the first has the name. */
+type CallPart = { id?: string; name?: string; args?: object; partialArgs?: unknown }
+
+/** A part of an answer. */
 export type GeminiAnswerPart = {
   text?: string
   thought?: true
   thoughtSignature?: string
   inlineData?: { mimeType: string; data: string }
-  functionCall?: { id: string; name: string; args: object }
+  functionCall?: CallPart
 }
 
 /** What an answer rests on; places are in bytes of a part. Google's own have the queries, which it bills. */
@@ -285,12 +288,17 @@ export function recordParts(
       if (text) visit.text(text)
       if (functionCall) {
         hasCalls = true
-        visit.text(functionCall.name + JSON.stringify(functionCall.args ?? {}))
+        visit.text(textOfCall(functionCall))
       }
       if (inlineData?.mimeType.startsWith('image/'))
         visit.image(`data:${inlineData.mimeType};base64,${inlineData.data}`)
     }
   return { hasParts, hasCalls }
+}
+
+/** A call, or a part of one whose arguments are streamed: its text, for counting. */
+function textOfCall({ name = '', args, partialArgs }: CallPart): string {
+  return name + JSON.stringify(partialArgs ?? args ?? {})
 }
 
 /** The texts of a content's parts, without thoughts. */

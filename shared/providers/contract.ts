@@ -79,7 +79,8 @@ export type UpstreamRequest = {
   cacheMarked?: boolean // whether the gateway added cache marks
   reasoningSent?: boolean // whether the request has reasoning state that the gateway had sealed
   reasoningDropped?: boolean // whether reasoning state was omitted, because another account or model made it
-  collect?: (text: string) => unknown // the whole answer of the stream that was asked for in its place
+  // The whole answer, where the body alone is not it: of a stream that was asked for in its place, or with counts of the headers.
+  collect?: (text: string, headers: Readonly<Record<string, string | string[] | undefined>>) => unknown
 }
 
 /** How one protocol serves one kind. An adapter only translates: no I/O, no clock but `created`, no retries. */

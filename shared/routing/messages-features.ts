@@ -31,7 +31,9 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
   const promptTokensEstimate = Math.ceil(textBytes / 4) + found.tokensEstimate
   const tools = (body.tools?.length ?? 0) > 0
   const jsonSchema = outputFormatOf(body)?.type === 'json_schema'
-  const firstPrompt = textBytes + messageOverhead + (tools || jsonSchema ? toolOverhead : 0)
+  const toolsets = body.tools?.filter(({ type }) => type != null && toolset.test(type)).length ?? 0
+  const hidden = (tools || jsonSchema ? toolOverhead : 0) + toolsets * toolsetOverhead
+  const firstPrompt = textBytes + messageOverhead + hidden
   const prompts = compacts(body) ? 2 : 1
   const reads = toolReadsOf(body)
   return {
@@ -59,6 +61,11 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     lastText: () => lastTextOf(asChat(body).messages),
   }
 }
+
+/** Tools that the client runs, of which a request has the name of their family only; the provider adds the schema of each. */
+const toolset = /^(?:browser|computer)_toolset_\d{8}$/
+/** The descriptions of the 31 tools of a browser and their inputs have 30,000 characters (@anthropic-ai/sdk, `BrowserToolset20260801`). */
+const toolsetOverhead = 12_000
 
 /**
  * The most searches of the web that the request permits. A tool without `max_uses` counts as none: the adapter refuses

@@ -4,6 +4,7 @@ import { formatNames } from '../base/names.ts'
 import type { Catalog, CatalogTarget } from '../catalog/catalog.ts'
 import type { PriceSteps } from '../catalog/prices.ts'
 import type { ModelRow } from '../catalog/schema.ts'
+import { profileOf } from '../catalog/traits.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
@@ -263,7 +264,8 @@ export function markIfUnsupported(context: RoutingContext, option: Option): bool
   const { inputs, kind, request, preferences } = context
   if (preferences?.requiresParameters) return markIfIncomplete(context, option, preferences.requiresParameters)
   context.isPlain ??= requestFormatOf(kind).isPlain?.(request) ?? false
-  if (context.isPlain) return false
+  // Functions are plain, but not for a model that takes them in Responses only.
+  if (context.isPlain && profileOf(option.target).chat_tools) return false
   context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
   const dryRun = dryRunRequest(inputs.upstreams, kind, option.target, context.outline, true)
   option.refusal = dryRun instanceof GatewayError ? dryRun.message : null

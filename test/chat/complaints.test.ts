@@ -135,7 +135,7 @@ test.serial(
 )
 
 test.serial('complaint 8, a retry after output repeats arguments: an error event, and no second start', async t => {
-  const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'w', arguments: '{"city": "Zü' } }
+  const call = { index: 0, id: 'call_a1', type: 'function', function: { name: 'w', arguments: '{"city": "Zü' } }
   world.openai.next(events([framed([chatChunk({ role: 'assistant', tool_calls: [call] })])], { end: 'cut' }))
   const { text } = await ask(path, saying('gpt-5', 'Hi', { stream: true }))
   const data = dataOf(text)

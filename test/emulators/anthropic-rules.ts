@@ -168,6 +168,12 @@ function checkModelRules(body: Any): void {
 function checkTools({ tools, tool_choice: choice }: Any): void {
   refuse(choice && !tools, 'tool_choice: may only be specified while providing tools')
   for (const [index, tool] of (tools ?? []).entries()) {
+    // "carrying no `name`": @anthropic-ai/sdk, BetaBrowserToolset20260801.
+    if (/_toolset_\d{8}$/.test(tool.type)) {
+      const unknown = Object.keys(tool).find(name => !['type', 'configs', 'cache_control'].includes(name))
+      refuse(unknown, `tools.${index}.${tool.type}.${unknown}: Extra inputs are not permitted`)
+      continue
+    }
     refuse(
       !/^[a-zA-Z0-9_-]{1,128}$/.test(tool.name),
       `tools.${index}.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'`,

@@ -92,6 +92,10 @@ function messageFault(body: Any, model: string): Fault | null {
       return invalid(
         `The content field in the Message object at ${at} is empty. Add a ContentBlock object to the content field and try again.`,
       )
+    // browser-use/browser-use#710
+    const results = message.content.filter((block: Any) => block.toolResult)
+    if (/llama|mistral/.test(model) && results.length > 0 && results.length < message.content.length)
+      return invalid(`${at}.content: Conversation blocks and tool result blocks cannot be provided in the same turn.`)
     points += countPoints(message.content)
     const stray = pointFault(message.content, at)
     if (stray) return stray
@@ -196,6 +200,10 @@ function callsFault(messages: Any[]): Fault | null {
   return null
 }
 
+function extraneousKey(schema: object): string | undefined {
+  return Object.keys(schema).find(key => !['type', 'properties', 'required'].includes(key))
+}
+
 function toolFault({ messages, toolConfig }: Any, model: string): Fault | null {
   const isClaude = model.includes('anthropic')
   const hasToolBlocks = messages.some(({ content }: Any) =>
@@ -219,6 +227,12 @@ function toolFault({ messages, toolConfig }: Any, model: string): Fault | null {
       return constraint(
         'toolConfig.tools.1.member.toolSpec.description',
         'Member must have length greater than or equal to 1',
+      )
+    // zed-industries/zed#28521; "Only three fields are supported in the top-level Object": docs.aws.amazon.com/nova/latest/userguide/tool-use-definition.html
+    const extraneous = model.includes('nova') && extraneousKey(toolSpec.inputSchema?.json)
+    if (extraneous)
+      return returned(
+        `Malformed input request: #/toolConfig/tools/0/toolSpec/inputSchema/json: extraneous key [${extraneous}] is not permitted, please reformat your input and try again.`,
       )
     const schemaFault = isClaude ? claudeSchemaFault([{ input_schema: toolSpec.inputSchema?.json }], null) : null
     if (schemaFault) return returned(schemaFault)

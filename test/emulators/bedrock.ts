@@ -3,6 +3,7 @@ import { fromUtf8, toUtf8 } from '@smithy/util-utf8'
 import { failed as anthropicFailed, anthropicReply } from './anthropic.ts'
 import { type AccessKey, denied, signatureFault } from './aws-signature.ts'
 import { converseFault } from './bedrock-rules.ts'
+import { jsonWordMissing, lacksJsonWord, refused } from './chat-rule.ts'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 import { reply as openAiReply } from './openai.ts'
 
@@ -40,10 +41,27 @@ export function bedrockReply({ region = 'us-east-1', keys = [], tokens = [], now
       return anthropicFailed(400, 'invalid_request_error', onlyBase64)(request, response)
     if (path.startsWith('/anthropic/'))
       return anthropic({ ...request, path: path.slice(10), headers: asBearer }, response)
+    if (path.startsWith('/openai/') && /gpt-oss/.test(request.body?.model))
+      return json(200, thoughtful)(request, response)
+    // LiteLLM 1.110.2, `bedrock_request_needs_converse`.
+    if (path.startsWith('/openai/') && lacksJsonWord(request.body ?? {}))
+      return refused(jsonWordMissing, 'messages')(request, response)
     if (path.startsWith('/openai/'))
       return openAiReply({ ...request, path: path.slice(7), headers: asBearer }, response)
     return runtimeReply(request, cache)(request, response)
   }
+}
+
+/** gpt-oss in OpenAI's API: its thoughts are in the content (CherryHQ/cherry-studio#10225; LiteLLM 1.110.2, `split_reasoning_tag`). */
+const thoughtful = {
+  ...{ id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'openai.gpt-oss-120b-1:0' },
+  choices: [
+    {
+      ...{ index: 0, finish_reason: 'stop' },
+      message: { role: 'assistant', content: '<reasoning>They greet me.</reasoning>Echo: Hello' },
+    },
+  ],
+  usage: { prompt_tokens: 1, completion_tokens: 9, total_tokens: 10 },
 }
 
 /** "Base64 image sources only", at Vertex AI as well: platform.claude.com/docs/en/build-with-claude/vision. */
@@ -287,5 +305,7 @@ function invoked(model: string, body: Any): Reply {
       'Malformed input request: required key [input_type] not found, please reformat your input and try again.',
     )
   const float = texts.map(() => vectorOf(dimension))
-  return json(200, { id: 'emulated', embeddings: { float }, response_type: 'embeddings_by_type', texts })
+  // vercel/ai#15973
+  const counted = { 'x-amzn-bedrock-input-token-count': String(texts.length * 100) }
+  return json(200, { id: 'emulated', embeddings: { float }, response_type: 'embeddings_by_type', texts }, counted)
 }

@@ -169,7 +169,10 @@ const nameFault =
 
 function toolFault({ tools = [], toolConfig }: Json): string | null {
   const declarations: Json[] = tools.flatMap((tool: Json) => tool.functionDeclarations ?? [])
-  const { mode, allowedFunctionNames } = toolConfig?.functionCallingConfig ?? {}
+  const { mode, allowedFunctionNames, streamFunctionCallArguments } = toolConfig?.functionCallingConfig ?? {}
+  // "This field is not supported in Gemini API": @google/genai.
+  if (streamFunctionCallArguments !== undefined)
+    return 'Invalid JSON payload received. Unknown name "streamFunctionCallArguments" at \'tool_config.function_calling_config\': Cannot find field.'
   const names = declarations.map(declaration => declaration.name)
   if (allowedFunctionNames && !['ANY', 'VALIDATED'].includes(mode))
     return 'Allowed function names can only be set for mode ANY or VALIDATED.'

@@ -101,8 +101,9 @@ export const openaiRules: readonly Rule[] = [
       if (effort === undefined) return null
       if (!isReasoner(model))
         return refused('Unrecognized request argument supplied: reasoning_effort', 'reasoning_effort')
+      // livekit/agents#7169, BerriAI/litellm-docs#1173: `max` is an effort of Responses.
       return (
-        !effortsOf(model).includes(effort) &&
+        (effort === 'max' || !effortsOf(model).includes(effort)) &&
         refused(
           `Unsupported value: 'reasoning_effort' does not support '${effort}' with this model.`,
           'reasoning_effort',
@@ -110,6 +111,18 @@ export const openaiRules: readonly Rule[] = [
         )
       )
     },
+  },
+  {
+    source:
+      'https://github.com/BerriAI/litellm/pull/34569 (also without an effort, as the model has one by default), https://github.com/genkit-ai/genkit/pull/6303',
+    refusal: ({ model, tools, reasoning_effort: effort = /^gpt-5\.4/.test(model) ? 'none' : 'medium' }) =>
+      tools?.some(({ type }: Any) => type === 'function') &&
+      /^gpt-(?:5\.[4-9]|6)/.test(model) &&
+      effort !== 'none' &&
+      refused(
+        `Function tools with reasoning_effort are not supported for ${model} in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'.`,
+        'reasoning_effort',
+      ),
   },
   {
     source:

@@ -74,6 +74,8 @@ export function isReasoner(model: string): boolean {
 export function effortsOf(model: string): string[] {
   if (/^gpt-5(-mini|-nano)?$/.test(model)) return ['minimal', 'low', 'medium', 'high']
   if (/^o\d/.test(model)) return ['low', 'medium', 'high']
+  // genkit-ai/genkit#6303 and `_REASONING_SUPPORT_BY_PREFIX` of pydantic-ai: without `none`.
+  if (/^gpt-6-astra|^gpt-6\.1-sol/.test(model)) return ['low', 'medium', 'high', 'xhigh', 'max']
   return model === 'gpt-5.1' ? ['none', 'low', 'medium', 'high'] : ['none', 'low', 'medium', 'high', 'xhigh', 'max']
 }
 

@@ -126,6 +126,25 @@ export const servers: Record<string, Form> = {
     callsFinish: 'stop',
     usage: { ...counted, ...cached },
   },
+  /** Calls are numbered from `call_0` on in each answer (LiteLLM 1.110.2: `is_positional_tool_call_id`, seen at Grok and GPT-5.6). */
+  'Amazon Bedrock': {
+    message: said => ({
+      ...{ role: 'assistant', content: said.text ?? null, reasoning_content: said.reasoning },
+      ...plainCalls(said),
+    }),
+    deltas: said => [
+      { role: 'assistant', content: '' },
+      ...parts(said.reasoning).map(reasoning_content => ({ reasoning_content })),
+      ...parts(said.text).map(toContent),
+      ...(said.calls ?? []).flatMap((call, index) => [
+        {
+          tool_calls: [{ index, id: `call_${index}`, type: 'function', function: { name: call.name, arguments: '' } }],
+        },
+        ...parts(argumentsOf(call)).map(text => ({ tool_calls: [{ index, function: { arguments: text } }] })),
+      ]),
+    ],
+    usage: { ...counted, ...cached },
+  },
   /** Id and name in every delta, nulls in others (mistralai/mistral-vibe#552, vercel/ai#1866: vLLM, SGLang, GLM). */
   vLLM: {
     message: said => ({

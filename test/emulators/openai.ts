@@ -187,7 +187,7 @@ function toolCalls({ messages, tools }: Body): Body[] | null {
   if (cities.length === 0) return null
   const [{ custom, function: called }] = tools
   return cities.map((city, position) => ({
-    id: `call_${position + 1}`,
+    id: `call_emulated${position + 1}`,
     ...(custom
       ? { type: 'custom', custom: { name: custom.name, input: city } }
       : { type: 'function', function: { name: called.name, arguments: JSON.stringify({ city }) } }),

@@ -1,6 +1,6 @@
 import { anthropicReply } from './anthropic.ts'
 import { hasImageUrl, onlyBase64 } from './bedrock.ts'
-import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
+import { Emulator, events, json, type Recorded, type Reply } from './emulator.ts'
 import { countTokens, geminiError, geminiReply } from './gemini.ts'
 import { answerTo as mediaAnswerTo } from './gemini-media.ts'
 import type { Json } from './slow-work.ts'
@@ -65,6 +65,8 @@ function route(
   const name = `projects/${ofProject}/locations/${location}/publishers/${publisher}/models/${model}`
   if (ofProject !== undefined && ofProject !== project) return denied(name)
   const [, served = null] = Object.entries(locations).find(([prefix]) => model.startsWith(prefix)) ?? []
+  if (served && !served.includes(location) && publisher === 'anthropic')
+    return geminiError(400, 'FAILED_PRECONDITION', `Publisher Model \`${name}\` is not servable in region ${location}.`)
   if (served && !served.includes(location))
     return geminiError(
       404,
@@ -92,6 +94,11 @@ function google(request: Recorded, { name, model, method }: Called, operations: 
     if (stranger) return cannotFind(stranger)
     return json(200, { totalTokens: countTokens(JSON.stringify(request.body.contents)) })
   }
+  const { streamFunctionCallArguments: inParts } = request.body?.toolConfig?.functionCallingConfig ?? {}
+  // vercel/ai#14352: whole answers have none.
+  if (inParts && method !== 'streamGenerateContent')
+    return geminiError(400, 'INVALID_ARGUMENT', 'Request contains an invalid argument.')
+  if (inParts) return callInParts
   const headers = { ...request.headers, 'x-goog-api-key': 'emulated' }
   const inner = { ...request, path: `/v1beta/models/${model}:${method}`, headers }
   if (model.endsWith('-tts'))
@@ -100,6 +107,26 @@ function google(request: Recorded, { name, model, method }: Called, operations: 
       : geminiError(404, 'NOT_FOUND', `Publisher Model \`${name}\` was not found.`)
   return (_request, response) => geminiReply(inner, response)
 }
+
+/** A call whose arguments are streamed: a name first, and `{}` at the end, as recorded in vercel/ai#13929. */
+const callInParts = events(
+  [
+    { functionCall: { name: 'weather', willContinue: true }, thoughtSignature: 'c2lnbmVk' },
+    {
+      functionCall: {
+        partialArgs: [{ jsonPath: '$.city', stringValue: 'Os', willContinue: true }],
+        willContinue: true,
+      },
+    },
+    { functionCall: { partialArgs: [{ jsonPath: '$.city', stringValue: 'lo' }], willContinue: true } },
+    { functionCall: {} },
+  ].map((part, index, all) => {
+    const isLast = index === all.length - 1
+    const candidate = { index: 0, content: { role: 'model', parts: [part] }, ...(isLast && { finishReason: 'STOP' }) }
+    const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 5, totalTokenCount: 15 }
+    return `data: ${JSON.stringify({ candidates: [candidate], ...(isLast && { usageMetadata }) })}\r\n\r\n`
+  }),
+)
 
 const cannotFind = (field: string) =>
   geminiError(400, 'INVALID_ARGUMENT', `Invalid JSON payload received. Unknown name "${field}": Cannot find field.`)
@@ -151,6 +178,23 @@ function fetchVideo({ operationName }: Json, operations: Map<string, number>): R
 /** That of the documentation, and those of Anthropic's own API, of which `@anthropic-ai/vertex-sdk` sends the newest. */
 const claudeVersion = /^(?:vertex-2023-10-16|20\d\d-\d\d-\d\d)$/
 
+/**
+ * What Claude refuses there, in its words: anthropics/claude-code#12429, #34802. The betas that it takes are
+ * those that LiteLLM 1.110.2 sends (`anthropic_beta_headers_config.json`, `vertex_ai` and `vertex_ai_header_only`).
+ */
+const knownBetas =
+  /^(?:afk-mode|claude-code|compact|computer-use-2025|context|dangerous|effort|extended-cache|fallback-credit|fine-grained|inline-tools|interleaved|mid-|model-context|oauth|output-128k|pdfs|per-turn|prompt-caching|redact|server-side-fallback-2026-06|structured-outputs|task-budgets|thinking|token|tool|web-search)/
+
+function betaFault(header: string): Reply | null {
+  const refused = header.split(',').filter(name => !knownBetas.test(name.trim()))
+  const names = refused.map(name => `\`${name.trim()}\``).join(', ')
+  return refused.length === 0
+    ? null
+    : claudeError(
+        `Unexpected value(s) ${names} for the \`anthropic-beta\` header. Please consult our documentation at docs.anthropic.com or try again without the header.`,
+      )
+}
+
 function claudeError(message: string): Reply {
   return json(400, { type: 'error', error: { type: 'invalid_request_error', message } })
 }
@@ -164,6 +208,9 @@ function claude(request: Recorded, model: string, method: string, anthropic: Rep
     if (!message.model) return claudeError('model: Field required')
     return json(200, { input_tokens: countTokens(JSON.stringify(message.messages)) })
   }
+  const { 'anthropic-beta': betas } = request.headers
+  const fault = betas ? betaFault(String(betas)) : null
+  if (fault) return fault
   if (message.model !== undefined) return claudeError('model: Extra inputs are not permitted')
   if ((method === 'streamRawPredict') !== (message.stream === true))
     return geminiError(

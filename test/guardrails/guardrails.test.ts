@@ -270,7 +270,7 @@ test.serial(
     world.openai.next(
       streamed([
         ...parts.map(content => ({ content })),
-        call('', { id: 'call_1', type: 'function', function: { name: 'send', arguments: '' } }),
+        call('', { id: 'call_a1', type: 'function', function: { name: 'send', arguments: '' } }),
         ...calls,
       ]),
     )

@@ -1,17 +1,31 @@
 import fc from 'fast-check'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { applyOverrides } from '../../shared/catalog/overrides.ts'
+import { profileOf } from '../../shared/catalog/traits.ts'
 import { type ChatRequest, chatRequest } from '../../shared/kinds/chat.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import { dryRunRequest } from '../../shared/routing/options.ts'
 import { isPlainChat } from '../../shared/routing/request-formats.ts'
-import { audio, catalog, file, image, schema, tools, worldWith } from '../support/routing/routing.ts'
+import type { Decision } from '../../shared/routing/router.ts'
+import {
+  audio,
+  catalog,
+  decideOrRefuse,
+  file,
+  idsOf,
+  image,
+  schema,
+  tools,
+  worldWith,
+} from '../support/routing/routing.ts'
 import { test } from '../support/test.ts'
 
 const { upstreams } = worldWith()
-/** Every chat model at every provider. */
+/** Every chat model at every provider, but those that take functions in Responses only. */
 const targets = [...catalog.models.values()]
   .filter(({ type, endpoint }) => type === 'chat' && endpoint === undefined)
   .flatMap(model => catalog.targets(model).map((served): Target => ({ model, ...served })))
+  .filter(target => profileOf(target).chat_tools)
 
 function refusals(body: ChatRequest): unknown[] {
   return targets
@@ -75,6 +89,18 @@ test('plain: requests that each dialect can express, so that none is tried', t =
     }),
     { numRuns: 150 },
   )
+})
+
+test('left out, also of plain requests: a model that takes functions in Responses only', t => {
+  const enabled = applyOverrides(catalog, [
+    { kind: 'model', name: 'gpt-6.1-sol', hasKey: false, value: { disabled: false } },
+  ]).catalog
+  const world = worldWith(['openai'], enabled)
+  const messages = [lastMessage]
+  const among = { model: 'gpt-5.6-luna', models: ['gpt-6.1-sol'], messages }
+  const first = 'gpt-5.6-luna@openai'
+  t.deepEqual(idsOf(decideOrRefuse(among, { world }) as Decision), [first, 'gpt-6.1-sol@openai'])
+  t.deepEqual(idsOf(decideOrRefuse({ ...among, tools }, { world }) as Decision), [first])
 })
 
 const user = { role: 'user', content: 'Hi' }

@@ -77,6 +77,7 @@ test('200 with a test key and what a provider runs for its own model, which the 
     await ask([fetched, own]),
     await ask([fetched], { tool_choice: { type: 'any' } }),
     await ask([{ type: 'mcp_toolset', mcp_server_name: 'files' }], { mcp_servers: [server] }),
+    await ask([{ type: 'browser_toolset_20260801' }, { type: 'computer_toolset_20260801', configs: {} }]),
     await askGemini([{ codeExecution: {} }]),
     await askGemini([{ urlContext: {} }, { functionDeclarations: [{ name: 'look', parameters: { type: 'OBJECT' } }] }]),
   ])

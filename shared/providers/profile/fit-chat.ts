@@ -27,6 +27,8 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
   if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)
+  if (!fitting.profile.chat_tools && hasFunctions(fitting.body))
+    throw fitting.refusal('tools', 'This model takes functions as tools in the Responses format only.')
   const { max_images: maxImages } = fitting.profile
   if (maxImages !== undefined) assertFewImages(fitting, maxImages)
   if (fitting.body.response_format?.type === 'json_object') fitJsonWord(fitting)
@@ -45,9 +47,9 @@ function removeToolSettings(fitting: Fitting): void {
   if (parallel !== undefined) fitting.set({ parallel_tool_calls: undefined })
 }
 
-/** Fits the settings of a request: effort, sampling, limits and ids. */
-export function fitSettings(fitting: Fitting): void {
-  fitEffort(fitting)
+/** Fits the settings of a request: effort, sampling, limits and ids. `greaterEfforts`: those that chat does not have. */
+export function fitSettings(fitting: Fitting, greaterEfforts: readonly Effort[] = []): void {
+  fitEffort(fitting, greaterEfforts)
   fitSampling(fitting)
   fitStops(fitting)
   assertFewChoices(fitting)
@@ -78,16 +80,21 @@ function nearestEffort(
   return candidates.toSorted((a, b) => distance(a) - distance(b))[0]
 }
 
-function fitEffort(fitting: Fitting): void {
+/** Custom tools are no functions, and taken beside reasoning (LiteLLM 1.110.2, `responses_api_bridge_check`). */
+function hasFunctions({ tools }: ChatRequest): boolean {
+  return tools?.some(({ type }) => type === 'function') === true
+}
+
+function fitEffort(fitting: Fitting, greaterEfforts: readonly Effort[]): void {
   const { tools_effort: toolsEffort } = fitting.profile
   const { reasoning_effort: wanted } = fitting.body
-  if (toolsEffort !== undefined && fitting.body.tools) {
+  if (toolsEffort !== undefined && hasFunctions(fitting.body)) {
     if (wanted == null) fitting.set({ reasoning_effort: toolsEffort })
     else if (wanted !== toolsEffort) fitting.adjust('reasoning_effort', toolsEffort)
     return
   }
   if (wanted == null) return
-  const accepted = effortsOf(fitting)
+  const accepted = effortsOf(fitting)?.concat(greaterEfforts)
   const sent = accepted && nearestEffort(wanted, accepted)
   const off = wanted === 'none' && (!accepted || sent === 'none') ? fitting.thinkingOff : null
   if (off) fitting.set({ reasoning_effort: undefined, ...off })

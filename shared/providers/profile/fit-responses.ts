@@ -36,7 +36,7 @@ export function fitResponses(body: ResponsesRequest, target: Target): FittedResp
   }
   if (body.reasoning?.effort != null) chat.reasoning_effort = body.reasoning.effort
   const fitting = new Fitting(chat as ChatRequest, target)
-  fitSettings(fitting)
+  fitSettings(fitting, fitting.profile.responses_efforts)
   const changes: Changes = {}
   const fitted: Record<string, unknown> = fitting.body
   if (fitted !== chat) {

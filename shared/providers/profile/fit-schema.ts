@@ -10,6 +10,7 @@ import {
   geminiNode,
   inDraft2020,
   openAiNode,
+  resolvedNode,
   type Schema,
 } from './schema-nodes.ts'
 import { typedNode } from './typed-node.ts'
@@ -24,6 +25,7 @@ const nodes: Record<Dialect, FitNode> = {
   closed_objects: anthropicNode,
   bare_references: geminiNode,
   typed_nodes: typedNode,
+  bare_root: resolvedNode,
 }
 
 /**
@@ -49,11 +51,18 @@ export function fitParametersSchema(
   const merged = takesCombinators ? { schema, losesMeaning: false } : merger.merge(schema)
   // Anthropic compiles only the schemas of strict tools.
   const fitted = fitSchema(merged.schema, dialect === 'closed_objects' && !strict ? null : dialect, merger)
-  const statesProperties = dialect === 'with_properties' || dialect === 'typed_nodes'
   return {
-    schema: statesProperties ? withProperties(fitted.schema) : fitted.schema,
+    schema: withRoot(fitted.schema, dialect),
     losesMeaning: merged.losesMeaning || fitted.losesMeaning,
   }
+}
+
+/** The schema of parameters with the root that a provider requires. */
+function withRoot(schema: Schema, dialect: Dialect): Schema {
+  if (dialect === 'with_properties' || dialect === 'typed_nodes') return withProperties(schema)
+  if (dialect !== 'bare_root') return schema
+  const { properties = {}, required } = schema
+  return { type: 'object', properties, ...(required !== undefined && { required }) }
 }
 
 /** "object schema missing properties": https://github.com/openai/openai-agents-python/issues/454 */

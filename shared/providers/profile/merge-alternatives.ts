@@ -34,7 +34,7 @@ export class AlternativesMerger {
    * of them require. What that does not say is told in the description. The same object if it has no alternatives.
    */
   merge(given: Schema, depth = 0): FittedSchema {
-    const schema = this.#resolve(given)
+    const schema = this.resolve(given)
     if (![...combinators, ...others].some(name => schema[name] !== undefined)) return { schema, losesMeaning: false }
     const told: Schema = {}
     let object: Schema = { ...schema, type: 'object' }
@@ -64,7 +64,7 @@ export class AlternativesMerger {
   }
 
   /** A schema with what it refers to, where definitions usually are, in place of the reference. */
-  #resolve(schema: Schema): Schema {
+  resolve(schema: Schema): Schema {
     if (typeof schema.$ref !== 'string') return schema
     const [, place, name] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(schema.$ref) ?? []
     const definitions = place && this.#root[place]

@@ -5,8 +5,8 @@ export type Schema = Record<string, unknown>
 export type FittedSchema = { schema: Schema; losesMeaning: boolean }
 /** One node of a schema as a provider accepts it, the same object if it does; what is in it is fitted by the caller. */
 export type FitNode = (node: Schema, lose: () => void, merger: Merger) => Schema
-/** Merges the alternatives of an object. */
-type Merger = { merge(schema: Schema): FittedSchema }
+/** Merges the alternatives of an object, and finds what a node refers to. */
+type Merger = { merge(schema: Schema): FittedSchema; resolve(schema: Schema): Schema }
 
 const limits = [
   ['minimum', 'exclusiveMinimum'],
@@ -51,6 +51,14 @@ export const geminiNode: FitNode = (node, lose) => {
   if (foreign.length === 0) return node
   if (foreign.some(name => name !== 'description' && name !== 'title')) lose()
   return Object.fromEntries(Object.entries(node).filter(([name]) => name.startsWith('$')))
+}
+
+/** A schema without references. One that is resolved too often, as in a recursion, may be anything. */
+export const resolvedNode: FitNode = (node, lose, merger) => {
+  const { $ref, ...others } = merger.resolve(node)
+  if (typeof $ref !== 'string') return node.$ref === undefined ? node : others
+  lose()
+  return others
 }
 
 /** Members beside a `$ref` that add no rule. */

@@ -49,10 +49,13 @@ export function refusal(
  * don't have access to the model with the specified model ID." (andrewyng/aisuite#174), "Model access is denied due to …"
  * (ministryofjustice/modernisation-platform-environments#18302), "The model '…' does not support the '/v1/chat/completions' API"
  * (enricoros/big-AGI#1167). Vertex AI: "Project … is not allowed to use Publisher Model …"
- * (langchain-ai/langchain-google#593), "Malformed publisher model name" (Ikalus1988/MisakaNet#1472).
+ * (langchain-ai/langchain-google#593), "Malformed publisher model name" (Ikalus1988/MisakaNet#1472), "Publisher Model … is not servable
+ * in region …" with the status of a failed precondition. Amazon Bedrock also says so of an account without access in a region: "Operation not
+ * allowed" (langgenius/dify#7488, kirodotdev/Kiro#11191), "Your account is not authorized to invoke this API operation."
+ * (aws-samples/amazon-bedrock-audio-summarizer#3).
  */
 const absentModel =
-  /model identifier is invalid|on-demand throughput isn.t supported|isn.t supported on this route|does not support the '\/v1\/\S+' api|access to the model with the specified model id|^model access is denied|not allowed to use publisher model|malformed publisher model name/i
+  /model identifier is invalid|on-demand throughput isn.t supported|isn.t supported on this route|does not support the '\/v1\/\S+' api|access to the model with the specified model id|^model access is denied|not allowed to use publisher model|malformed publisher model name|is not servable in region|^operation not allowed\.?$|account is not authorized to invoke this api operation/i
 
 /** Whether a provider's message says that it does not serve the model to this account. */
 export function isAbsentModel(message: string): boolean {

@@ -95,7 +95,7 @@ const message = fc.record(
     tool_calls: fc.constantFrom(
       null,
       [],
-      [{ id: 'call_1', type: 'function', function: { name: 'f', arguments: '{"a":"]"}' } }],
+      [{ id: 'call_a1', type: 'function', function: { name: 'f', arguments: '{"a":"]"}' } }],
     ),
   },
   { requiredKeys: ['role', 'content'] },

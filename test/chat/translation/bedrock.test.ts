@@ -111,7 +111,7 @@ test.serial('the native dialects of a cloud are served by its parts: Messages an
   })
   t.is(status, 200, message)
   t.is(JSON.parse(message).content[0].text, 'Echo: Hello')
-  const chat = await post('/v1/chat/completions', account.live, { ...saying('gpt-oss-120b'), ...only('openai') })
+  const chat = await post('/v1/chat/completions', account.live, { ...saying('grok-4.7'), ...only('openai') })
   t.is(chat.status, 200, chat.text)
   t.deepEqual(
     virginia.requests.map(request => request.path),
@@ -120,6 +120,74 @@ test.serial('the native dialects of a cloud are served by its parts: Messages an
   t.is(virginia.requests[0]?.body.model, 'us.anthropic.claude-haiku-4-5-20251001-v1:0')
   t.is(virginia.requests[0]?.headers['anthropic-version'], '2023-06-01')
 })
+
+test.serial('200 from GPT for a JSON object where no message has the word that it requires', async t => {
+  const account = await createAccount(gateway.services)
+  const { status, text } = await post('/v1/chat/completions', account.live, {
+    ...saying('gpt-5.6-luna', 'Hello'),
+    response_format: { type: 'json_object' },
+    provider: { only: ['bedrock/us-east-1/openai'] },
+  })
+  t.is(status, 200, text)
+})
+
+test.serial('200 from gpt-oss, whose thoughts are no part of its text', async t => {
+  const account = await createAccount(gateway.services)
+  for (const id of ['gpt-oss-120b', 'gpt-oss-20b']) {
+    const { status, text } = await post('/v1/chat/completions', account.live, {
+      ...saying(id, 'Hello'),
+      provider: { order: ['bedrock/us-east-1/openai', 'bedrock/us-east-1'] },
+    })
+    t.is(status, 200, text)
+    t.is(JSON.parse(text).choices[0].message.content, 'Echo: Hello')
+  }
+})
+
+test.serial('200 from Nova for tools with the schemas of MCP servers, whose root it takes bare', async t => {
+  const account = await createAccount(gateway.services)
+  const place = { type: 'object', properties: { city: { type: 'string' } }, additionalProperties: false }
+  const parameters = {
+    ...{ $schema: 'http://json-schema.org/draft-07/schema#', title: 'Weather', type: 'object' },
+    properties: { home: { $ref: '#/$defs/Place' }, away: { type: 'array', items: { $ref: '#/$defs/Place' } } },
+    ...{ required: ['home'], additionalProperties: false, $defs: { Place: place } },
+  }
+  const tools = [{ type: 'function', function: { name: 'weather', parameters } }]
+  const { status, text } = await post('/v1/chat/completions', account.live, {
+    ...saying('nova-2-lite', 'Hello'),
+    ...inRegion('us-east-1'),
+    tools,
+  })
+  t.is(status, 200, text)
+  t.deepEqual(virginia.requests[0]!.body.toolConfig.tools[0].toolSpec.inputSchema.json, {
+    type: 'object',
+    properties: { home: place, away: { type: 'array', items: place } },
+    required: ['home'],
+  })
+})
+
+test.serial(
+  '200 from Llama and Mistral where a user speaks after the results of tools, which they take alone',
+  async t => {
+    const account = await createAccount(gateway.services)
+    const call = { id: 'callcall1', type: 'function', function: { name: 'weather', arguments: '{"city":"Oslo"}' } }
+    const messages = [
+      { role: 'user', content: 'And?' },
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', tool_call_id: 'callcall1', content: '5C' },
+      { role: 'user', content: 'Hello' },
+    ]
+    for (const id of ['llama-3.3-70b-instruct', 'mistral-large-3']) {
+      const only = inRegion('us-east-1')
+      const { status, text } = await post('/v1/chat/completions', account.live, {
+        model: id,
+        messages,
+        tools: [weather],
+        ...only,
+      })
+      t.is(status, 200, text)
+    }
+  },
+)
 
 for (const [id, name, native] of [
   ['gpt-6-sol', 'us.openai.gpt-6-sol', true],
@@ -373,4 +441,13 @@ test.serial('embeddings of several texts take a request each, and are billed by 
   )
   t.is(usage.prompt_tokens, 5)
   t.is(virginia.requests.length, 2)
+})
+
+test.serial('embeddings of Cohere are billed by the tokens that a header states', async t => {
+  const account = await createAccount(gateway.services)
+  const body = { model: 'cohere-embed-v4', input: ['one text', 'another text'], ...inRegion('us-east-1') }
+  const { status, text } = await post('/v1/embeddings', account.live, body)
+  t.is(status, 200, text)
+  t.like(JSON.parse(text).usage, { prompt_tokens: 200, total_tokens: 200, estimated: undefined })
+  t.is(virginia.requests.length, 1)
 })

@@ -278,7 +278,7 @@ test('protocol page, bifrost#1479: thinking and effort become an effort that the
   t.is(effort({ thinking: { type: 'disabled' } }), 'none')
   t.is(effort({ thinking: { type: 'adaptive', display: 'omitted' } }), undefined)
   t.is(effort({ thinking: { type: 'adaptive' }, output_config: { effort: 'low' } }), 'low')
-  t.is(effort({ output_config: { effort: 'max' } }), 'max')
+  t.is(effort({ output_config: { effort: 'max' } }), 'xhigh')
   const claudeCode = { thinking: { type: 'adaptive' }, output_config: { effort: 'high' } }
   t.is(effort(claudeCode, targetOf('gpt-4.1')), undefined)
   t.is(effort({ thinking: { type: 'disabled' } }, targetOf('o3', 'openai')), 'low')

@@ -28,6 +28,27 @@ const chatTools = names.map(name => ({ type: 'function' as const, function: { na
 const tools = names.map(name => ({ name, input_schema: { type: 'object' as const } }))
 const model = 'gpt-4.1'
 
+test.serial(
+  '200: calls that a server numbers anew in each answer have ids of their own in the conversation',
+  async t => {
+    const { live } = await world.gateway.account()
+    const { completions } = world.sdk(live).chat
+    const messages = new Anthropic({ apiKey: live, baseURL: world.gateway.url, maxRetries: 0 }).messages
+    const form = servers['Amazon Bedrock']!
+    world.openai.next(...[called, called, called, called].map(said => serverReply(form, said)))
+    const body = { model, messages: [question], tools: chatTools }
+    const whole = await completions.create(body)
+    const streamed = await completions.stream(body).finalChatCompletion()
+    const ofChat = [whole, streamed].flatMap(({ choices }) => choices[0]!.message.tool_calls!.map(({ id }) => id))
+    const asked = { model, max_tokens: 500, messages: [question], tools }
+    const translated = [await messages.create(asked), await messages.stream(asked).finalMessage()]
+    const ofMessages = translated.flatMap(({ content }) =>
+      content.flatMap(one => (one.type === 'tool_use' ? one.id : [])),
+    )
+    t.is(new Set([...ofChat, ...ofMessages]).size, 8)
+  },
+)
+
 for (const [name, form] of Object.entries(servers)) {
   test.serial(`200 chat, ${name}: text, reasoning and usage, whole and streamed`, async t => {
     const { live } = await world.gateway.account()
@@ -120,7 +141,7 @@ test.serial('200 with the events of OpenAI’s own calls as they were sent', asy
   const response = await world.gateway.fetch('/v1/chat/completions', { key: live, body })
   const deltas = dataOf(await response.text()).flatMap(({ choices }) => choices?.[0]?.delta.tool_calls ?? [])
   t.deepEqual(deltas[0], {
-    ...{ index: 0, id: 'call_1', type: 'function' },
+    ...{ index: 0, id: 'call_emulated1', type: 'function' },
     function: { name: 'get_weather', arguments: '' },
   })
   t.is(deltas.map(({ function: fn }) => fn.arguments).join(''), '{"city":"Oslo"}')

@@ -342,6 +342,20 @@ test.serial('web searches are reserved by max_uses, charged each, and logged (fr
   }
 })
 
+test.serial('200 with the toolsets of browsers and computers, whose schemas the provider adds and bills', async t => {
+  const tools = [{ type: 'browser_toolset_20260801', configs: { zoom: { enabled: false } } }]
+  const asked = { ...hi, model: 'claude-haiku-4-5' }
+  const account = await live()
+  for (const own of [tools, [{ type: 'computer_toolset_20260801' }]]) {
+    const { status, text } = await post(account.live, { ...asked, tools: own })
+    t.is(status, 200, text)
+    t.deepEqual(world.anthropic.requests.at(-1)!.body.tools, own)
+  }
+  const { live: poor } = await world.gateway.account({ usd: '0.01' })
+  t.is((await post(poor, asked)).status, 200)
+  t.is((await post(poor, { ...asked, tools })).status, 402)
+})
+
 test.serial(
   'pages that the provider fetches, and what MCP servers return, are reserved and charged in full',
   async t => {

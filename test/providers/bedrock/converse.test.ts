@@ -278,6 +278,8 @@ test('errors are classified by their names, in the header or the body, and by th
     t.is(typed('ValidationException', 400, words).reason, 'context_length', words)
   for (const words of [
     'The provided model identifier is invalid.',
+    'Operation not allowed',
+    'Your account is not authorized to invoke this API operation.',
     'Invocation of model ID anthropic.x with on-demand throughput isn’t supported. Retry your request with the ID or ARN of an inference profile that contains this model.',
   ])
     t.is(typed('ValidationException', 400, words).reason, 'model_unavailable', words)

@@ -354,7 +354,8 @@ for (const [target, wanted, sent] of [
   ['gpt-5-mini@openai', 'none', 'minimal'],
   ['gpt-5.1@openai', 'minimal', 'low'],
   ['claude-opus-4-6@anthropic', 'xhigh', 'high'],
-  ['gpt-5.4@openai', 'max', 'max'],
+  ['gpt-5.4@openai', 'max', 'xhigh'],
+  ['gpt-6-astra@openai', 'none', 'low'],
   ['gpt-4o@openai', 'low', undefined],
   ['grok-4.20-reasoning@xai', 'low', undefined],
 ] as const)
@@ -379,6 +380,17 @@ test('sent effort: the one at which a model takes tools', t => {
   t.is(named.body.reasoning_effort, 'none')
   t.deepEqual(named.adjusted, ['reasoning_effort'])
   t.is(fitted('gpt-6-sol@openai', {}).body.reasoning_effort, undefined)
+  const custom = { type: 'custom', custom: { name: 'patch' } }
+  t.is(fitted('gpt-6-sol@openai', { tools: [custom], reasoning_effort: 'low' }).body.reasoning_effort, 'low')
+  t.is(fitted('gpt-6-astra@openai', { tools: [custom] }).body.tools?.length, 1)
+})
+
+test('refused: tools in chat, of a model that takes them in Responses only', t => {
+  for (const target of ['gpt-6-astra@openai', 'gpt-6.1-sol@bedrock/openai']) {
+    const error = t.throws(() => fitted(target, { tools: [tool('w')] }))
+    t.like(error, { code: 'unsupported_capability', param: 'tools' })
+    t.is(fitted(target, {}).body.tools, undefined)
+  }
 })
 
 test('sent: sampling as far as the model takes it, the rest named', t => {

@@ -89,6 +89,36 @@ test.serial(
   },
 )
 
+test.serial(
+  '200 for calls of functions whose arguments are streamed in parts, and whole where there is no stream',
+  async t => {
+    const account = await gateway.account()
+    const functionDeclarations = [
+      { name: 'weather', parameters: { type: 'OBJECT', properties: { city: { type: 'STRING' } } } },
+    ]
+    const functionCallingConfig = { mode: 'AUTO', streamFunctionCallArguments: true }
+    const body = {
+      contents: [{ role: 'user', parts: [{ text: 'Hello gateway' }] }],
+      tools: [{ functionDeclarations }],
+      toolConfig: { functionCallingConfig },
+    }
+    const path = '/v1beta/models/gemini-3.5-flash'
+    const streamed = await ask(account.live, body, `${path}:streamGenerateContent?alt=sse`)
+    t.is(streamed.status, 200, streamed.text)
+    t.deepEqual(vertex.requests[0]!.body, body)
+    const answers = dataOf(streamed.text)
+    t.deepEqual(
+      answers.map(answer => answer.candidates[0].content.parts[0].functionCall.partialArgs?.[0].stringValue),
+      [undefined, 'Os', 'lo', undefined],
+    )
+    t.is(answers.at(-1).candidates[0].finishReason, 'STOP')
+    t.is(await chargedNano({ gateway }, account), nano({ prompt_tokens: 10, completion_tokens: 5 }, 1.5, 9))
+    const whole = await ask(account.live, body, `${path}:generateContent`)
+    t.is(whole.status, 200, whole.text)
+    t.deepEqual(vertex.requests[1]!.body.toolConfig, { functionCallingConfig: { mode: 'AUTO' } })
+  },
+)
+
 test.serial('400 before it is sent for an answer to continue where Gemini refuses one', async t => {
   const { live } = await gateway.account()
   const messages = [
@@ -186,14 +216,51 @@ test.serial(
   },
 )
 
-test.serial('200 from the location that has a model, after the 404 of one that has not', async t => {
-  const account = await gateway.account()
-  const order = ['vertex/europe-west1', 'vertex/global']
-  const { status, headers, text } = await ask(account.live, saying('claude-opus-5', 'Hi', { provider: { order } }))
-  t.is(status, 200, text)
-  t.is(headers.get('x-gateway-attempts'), '2')
-  t.is(headers.get('x-gateway-provider'), 'vertex/global/anthropic')
-})
+test.serial(
+  '200 for Messages with betas that Vertex AI does not know: they are not sent, nor what they open',
+  async t => {
+    const account = await gateway.account()
+    const response = await gateway.fetch('/v1/messages', {
+      key: account.live,
+      headers: {
+        // As Claude Code sends them (ex-machina-co/opencode-anthropic-auth#174).
+        'anthropic-beta':
+          'claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,advisor-tool-2026-03-01,cache-diagnosis-2026-04-07,advanced-tool-use-2025-11-20',
+      },
+      body: {
+        model: 'claude-haiku-4-5',
+        max_tokens: 100,
+        messages: [{ role: 'user', content: 'Hello' }],
+        context_management: { edits: [] },
+      },
+    })
+    t.is(response.status, 200, await response.clone().text())
+    const [sent] = vertex.requests
+    t.is(
+      sent!.headers['anthropic-beta'],
+      'claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,tool-search-tool-2025-10-19',
+    )
+    t.true('context_management' in sent!.body)
+    t.regex(String(response.headers.get('x-gateway-dropped')), /anthropic-beta/)
+  },
+)
+
+test.serial(
+  '200 from the location that has a model, after the refusal of one that has not, which is no fault of the account',
+  async t => {
+    const account = await gateway.account()
+    const order = ['vertex/europe-west1', 'vertex/global']
+    const { status, headers, text } = await ask(account.live, saying('claude-opus-5', 'Hi', { provider: { order } }))
+    t.is(status, 200, text)
+    t.is(headers.get('x-gateway-attempts'), '2')
+    t.is(headers.get('x-gateway-provider'), 'vertex/global/anthropic')
+    const alone = await ask(
+      account.live,
+      saying('claude-opus-5', 'Hi', { provider: { only: ['vertex/europe-west1'] } }),
+    )
+    t.is(JSON.parse(alone.text).error.metadata.attempts[0].reason, 'model_unavailable')
+  },
+)
 
 test.serial('200 for embeddings, one request for each text', async t => {
   const account = await gateway.account()

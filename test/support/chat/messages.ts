@@ -16,7 +16,7 @@ export function targetOf(id: string, provider?: string): Target {
 }
 
 /** Takes system messages anywhere, images, documents, tools, and an effort. */
-export const sol = targetOf('gpt-6.1-sol', 'openai')
+export const sol = targetOf('gpt-5.6-sol', 'openai')
 export const tool = { name: 'Read', description: 'Reads a file.', input_schema: { type: 'object', properties: {} } }
 export const use = (id: string, input: object = {}) => ({ type: 'tool_use', id, name: 'Read', input })
 export const result = (id: string, content?: unknown, more: object = {}) => ({

@@ -123,7 +123,7 @@ function disabledThinking({ context_management: management }: MessagesRequest): 
 
 /** Tools that cost nothing beside their tokens; those of the client have no type, or `custom`. */
 const freeTools =
-  /^(?:custom|(?:bash|text_editor|computer|memory|web_fetch|tool_search_tool_\w+?)_\d{8}|tool_search_tool_\w+|mcp_toolset)$/
+  /^(?:custom|(?:bash|text_editor|(?:computer|browser)_toolset|computer|memory|web_fetch|tool_search_tool_\w+?)_\d{8}|tool_search_tool_\w+|mcp_toolset)$/
 const webSearch = /^web_search_\d{8}$/
 
 /**

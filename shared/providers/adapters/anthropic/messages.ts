@@ -61,9 +61,12 @@ type Headers = Readonly<Record<string, string>>
 /** Members of a request that every version of the API has, whatever a beta adds to them. */
 const generalMembers = new Set(['cache_control', 'max_tokens', 'messages', 'output_config', 'thinking', 'tools'])
 
+/** Betas that clouds have under another name (LiteLLM 1.110.2, `anthropic_beta_headers_config.json`). */
+const cloudNames = new Map([['advanced-tool-use-2025-11-20', 'tool-search-tool-2025-10-19']])
+
 /**
  * The headers with the betas that a provider takes, and the members that the others open: one "invalid beta flag" refuses the whole
- * request (anthropics/claude-code#49370). The same headers if all are taken.
+ * request (anthropics/claude-code#49370), as does one of "Unexpected value(s)" (#12429, #21625). The same headers if all are taken.
  */
 function takenBetas(
   headers: Headers,
@@ -72,8 +75,9 @@ function takenBetas(
   const given = headers['anthropic-beta']
   if (!taken || given === undefined) return { sent: headers, closed: [] }
   const names = given.split(',').map(name => name.trim())
-  const kept = names.filter(name => taken.includes(name))
-  if (kept.length === names.length) return { sent: headers, closed: [] }
+  if (names.every(name => taken.includes(name))) return { sent: headers, closed: [] }
+  const isTaken = (name: string) => taken.includes(name)
+  const kept = [...new Set(names.map(name => (isTaken(name) ? name : (cloudNames.get(name) ?? name))))].filter(isTaken)
   const opened = new Set(kept.map(name => knownBetas.get(name)))
   const closed = names.map(name => knownBetas.get(name) ?? '').filter(member => member && !generalMembers.has(member))
   const { 'anthropic-beta': _given, ...others } = headers

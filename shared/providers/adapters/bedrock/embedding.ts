@@ -15,6 +15,7 @@ type Form = {
   supportedFields: ReadonlySet<string>
   bodies(texts: string[], call: Call<'embedding'>): object[]
   read(json: Record<string, unknown>): { vectors: unknown[]; tokens?: unknown }
+  collect?: UpstreamRequest['collect']
 }
 
 const commonFields = [...ownFields, 'model', 'input', 'dimensions', 'encoding_format']
@@ -40,9 +41,14 @@ const cohere: Form = {
       ...(body.dimensions && { output_dimension: body.dimensions }),
     },
   ],
-  read: ({ embeddings }) => {
+  read: ({ embeddings, inputTokens }) => {
     const vectors = Array.isArray(embeddings) ? embeddings : isObject(embeddings) ? embeddings.float : undefined
-    return { vectors: Array.isArray(vectors) ? vectors : [] }
+    return { vectors: Array.isArray(vectors) ? vectors : [], tokens: inputTokens }
+  },
+  /** The tokens of a request are in a header only (langchain4j/langchain4j#5057, vercel/ai#15973). */
+  collect(text, headers) {
+    const tokens = String(headers['x-amzn-bedrock-input-token-count'] ?? '')
+    return { ...objectIn(JSON.parse(text), 'answer'), ...(/^\d{1,9}$/.test(tokens) && { inputTokens: Number(tokens) }) }
   },
 }
 
@@ -72,7 +78,7 @@ export const embedding: DirectAdapter<'embedding'> = {
 }
 
 function requestsOf(call: Call<'embedding'>): UpstreamRequest[] {
-  const { bodies, supportedFields } = formOf(call)
+  const { bodies, supportedFields, collect } = formOf(call)
   const dropped = noticeableFieldsExcept(call.body, supportedFields)
   return bodies(textsOf(call), call).map(body =>
     withDropped(
@@ -81,6 +87,7 @@ function requestsOf(call: Call<'embedding'>): UpstreamRequest[] {
         path: modelPath(call.target.deployment.upstream_model, 'invoke'),
         headers: { 'content-type': 'application/json', accept: 'application/json' },
         body: JSON.stringify(body),
+        ...(collect && { collect }),
       },
       dropped,
     ),

@@ -101,6 +101,7 @@ export function piecesOf(parts: AnswerPart[] = []): Pieces {
       pieces.details.push({ type: 'reasoning.encrypted', data: thoughtSignature, format, index: signatureIndex })
     if (functionCall) {
       const { id, name, args } = functionCall
+      if (name === undefined) throw new ProviderError('invalid_response', 'Gemini answered with a call without a name')
       pieces.toolCalls.push({
         id: encodeToolCallId(id, thoughtSignature),
         type: 'function',

@@ -25,19 +25,7 @@ type GenerateCall = Call<'generate_content'>
 /** `generateContent` for clients of the same dialect: their bytes, apart from what `editedBody` changes. */
 export const generateContent: DirectAdapter<'generate_content'> = {
   native: true,
-  request(call) {
-    refuseMembers(call.body)
-    refuseUnpricedTools(call)
-    const method = call.body.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
-    const { body, dropped } = editedBody(call)
-    const signatures = signaturesIn(call)
-    const request = {
-      ...post(call.target, method, body),
-      reasoningDropped: signatures.own,
-      reasoningSent: signatures.sent,
-    }
-    return withDropped(request, dropped)
-  },
+  request: call => contentRequest(withWholeCalls(call)),
   // It takes bytes, not URLs: what a URL has is measured and billed as what is sent.
   remoteMedia: imageUrls,
   answer(json) {
@@ -63,6 +51,32 @@ export const generateContent: DirectAdapter<'generate_content'> = {
     )
   },
   countedTokens: json => (json as { totalTokens?: unknown } | null)?.totalTokens,
+}
+
+/** `POST …:generateContent`, or its stream. */
+export function contentRequest(call: GenerateCall): UpstreamRequest {
+  refuseMembers(call.body)
+  refuseUnpricedTools(call)
+  const method = call.body.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
+  const { body, dropped } = editedBody(call)
+  const signatures = signaturesIn(call)
+  const request = {
+    ...post(call.target, method, body),
+    reasoningDropped: signatures.own,
+    reasoningSent: signatures.sent,
+  }
+  return withDropped(request, dropped)
+}
+
+/**
+ * A call that does not ask for its arguments in parts: only streams of Vertex AI have them (`streamFunctionCallArguments` of @google/genai;
+ * vercel/ai#14352). Whole arguments mean the same.
+ */
+export function withWholeCalls(call: GenerateCall): GenerateCall {
+  const { toolConfig } = call.body
+  if (toolConfig?.functionCallingConfig?.streamFunctionCallArguments === undefined) return call
+  const { streamFunctionCallArguments: _, ...functionCallingConfig } = toolConfig.functionCallingConfig
+  return { ...call, raw: null, body: { ...call.body, toolConfig: { ...toolConfig, functionCallingConfig } } }
 }
 
 function post({ deployment }: Target, method: string, body: Buffer | string): UpstreamRequest {

@@ -10,7 +10,12 @@ const part = z.object({
   thoughtSignature: z.string().optional(),
   inlineData: z.object({ mimeType: z.string(), data: z.string() }).optional(),
   functionCall: z
-    .object({ id: z.string().optional(), name: z.string(), args: z.record(z.string(), z.unknown()).optional() })
+    .object({
+      id: z.string().optional(),
+      // Only the first part of a call that is streamed in parts has it (`FunctionCall.willContinue` of @google/genai).
+      name: z.string().optional(),
+      args: z.record(z.string(), z.unknown()).optional(),
+    })
     .optional(),
 })
 export type AnswerPart = z.infer<typeof part>

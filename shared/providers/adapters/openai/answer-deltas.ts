@@ -3,13 +3,14 @@ import { isObject } from '../../../base/is-object.ts'
 import type { FinishReason } from '../../../kinds/chat.ts'
 import type { Json } from '../../toolkit/json-fields.ts'
 import { type Called, finishWith, withTextContent } from './answer.ts'
-import { isGiven, typeOf } from './tool-calls.ts'
+import { identifies, isGiven, typeOf } from './tool-calls.ts'
 
-/** A call in progress. `index` is what clients see, `source` the server's own. */
+/** A call in progress. `index` and `id` are what clients see, `source` and `sourceId` the server's own. */
 type OpenCall = {
   index: number
   source: number
   id: string
+  sourceId: unknown
   name: string
   isFunction: boolean
   hasArguments: boolean
@@ -113,7 +114,7 @@ function isUsual(call: unknown, progress: ChoiceProgress): boolean {
   const known = progress.at(call.index)
   if (known)
     return known.index === call.index && !isGiven(id) && (!isObject(fn) || (!fn.name && isOptionalText(fn.arguments)))
-  if (!isGiven(id) || !isGiven(call.type)) return false
+  if (!identifies(id) || !isGiven(call.type)) return false
   return call.type !== 'function' || (isObject(fn) && isGiven(fn.name) && typeof fn.arguments === 'string')
 }
 
@@ -126,9 +127,9 @@ function knownCall({ index, id, function: fn }: Json, progress: ChoiceProgress):
   const { calls } = progress
   if (Number.isInteger(index)) {
     const known = progress.at(index)
-    return known && (!isGiven(id) || id === known.id) ? known : undefined
+    return known && (!isGiven(id) || id === known.sourceId) ? known : undefined
   }
-  if (isGiven(id)) return calls.find(call => call.id === id)
+  if (isGiven(id)) return calls.find(call => call.sourceId === id)
   return isObject(fn) && isGiven(fn.name) ? undefined : calls.at(-1)
 }
 
@@ -141,12 +142,13 @@ function begun(given: Json, progress: ChoiceProgress): Json {
   const { calls } = progress
   const isFree = Number.isInteger(given.index) && !calls.some(({ index }) => index === given.index)
   const index = isFree ? (given.index as number) : calls.reduce((next, call) => Math.max(next, call.index + 1), 0)
-  const id = isGiven(given.id) && !calls.some(call => call.id === given.id) ? given.id : newId('call')
+  const id = identifies(given.id) && !calls.some(call => call.id === given.id) ? given.id : newId('call')
   const type = isGiven(given.type) ? given.type : typeOf(given)
   const fn = isObject(given.function) ? given.function : {}
   const name = typeof fn.name === 'string' ? fn.name : ''
   const source = Number.isInteger(given.index) ? (given.index as number) : index
-  const call = { index, source, id, name, isFunction: type === 'function', hasArguments: !isBlank(fn.arguments) }
+  const isFunction = type === 'function'
+  const call = { index, source, id, sourceId: given.id, name, isFunction, hasArguments: !isBlank(fn.arguments) }
   calls.push(call)
   return { ...given, index, id, type, ...(call.isFunction && { function: { ...fn, arguments: textOf(fn.arguments) } }) }
 }
@@ -173,7 +175,7 @@ function record(given: Json, progress: ChoiceProgress): void {
   }
   const { index, id, type } = given as { index: number; id: string; type: string }
   const isFunction = type === 'function'
-  progress.calls.push({ index, source: index, id, name: String(fn.name ?? ''), isFunction, hasArguments })
+  progress.calls.push({ index, source: index, id, sourceId: id, name: String(fn.name ?? ''), isFunction, hasArguments })
 }
 
 /** A part of the arguments, whatever it is: whitespace may be within them. */

@@ -29,7 +29,7 @@ export function completeCalls(calls: readonly unknown[]): readonly unknown[] {
 }
 
 function completeCall(call: Json, usedIds: ReadonlySet<unknown>): Json {
-  const id = isGiven(call.id) && !usedIds.has(call.id) ? call.id : newId('call')
+  const id = identifies(call.id) && !usedIds.has(call.id) ? call.id : newId('call')
   const type = isGiven(call.type) ? call.type : typeOf(call)
   const named = call.id === id && call.type === type ? call : { ...call, id, type }
   return type === 'function' ? withArguments(named) : named
@@ -49,6 +49,14 @@ export function completeFunction(fn: Json): Json {
 
 export function typeOf(call: Json): 'function' | 'custom' {
   return isObject(call.custom) ? 'custom' : 'function'
+}
+
+/**
+ * Whether an id tells a call from those of other answers. Grok and GPT at Amazon Bedrock number the calls of each answer from `call_0`
+ * on (LiteLLM 1.110.2, `is_positional_tool_call_id`): clients then give a call the result of an earlier one (BerriAI/litellm#30426).
+ */
+export function identifies(id: unknown): id is string {
+  return isGiven(id) && !/^call_\d{1,4}$/.test(id)
 }
 
 export function isGiven(text: unknown): text is string {

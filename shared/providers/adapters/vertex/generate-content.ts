@@ -1,5 +1,10 @@
 import type { Call, DirectAdapter } from '../../contract.ts'
-import { editedBody, generateContent as geminiGenerateContent } from '../gemini/generate-content.ts'
+import {
+  contentRequest,
+  editedBody,
+  generateContent as geminiGenerateContent,
+  withWholeCalls,
+} from '../gemini/generate-content.ts'
 import { atVertex, modelsPath } from './paths.ts'
 
 type GenerateCall = Call<'generate_content'>
@@ -10,7 +15,10 @@ const countedMembers = new Set(['contents', 'systemInstruction', 'tools', 'gener
 /** `generateContent` for clients of the same dialect, at Vertex AI. */
 export const generateContent: DirectAdapter<'generate_content'> = {
   ...geminiGenerateContent,
-  request: call => atVertex(geminiGenerateContent.request(withRoles(call))),
+  request(call) {
+    const placed = withRoles(call)
+    return atVertex(contentRequest(placed.body.stream ? placed : withWholeCalls(placed)))
+  },
   countTokens(call) {
     geminiGenerateContent.countTokens!(call) // Refuses what cannot be sent.
     const { body } = editedBody({ ...withRoles(call), raw: null, maxTokens: null })

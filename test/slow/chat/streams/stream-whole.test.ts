@@ -255,7 +255,7 @@ for (const dialect of ['openai', 'anthropic'] as const) {
 }
 
 test.serial('200, openai: a called tool without a finish reason is meant to be run', async t => {
-  const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'w', arguments: '{}' } }
+  const call = { index: 0, id: 'call_a1', type: 'function', function: { name: 'w', arguments: '{}' } }
   world.openai.next(streaming([opening, chatChunk({ tool_calls: [call] }), '[DONE]']))
   const { live } = await world.gateway.account()
   const { chunks } = await readStream(world, live, 'openai')
