@@ -136,9 +136,9 @@ export const chatProfile = z
     responses_efforts: z.array(z.enum(efforts)).min(1),
     /** How reasoning is turned off: by the effort `none`, by `thinking: {"type": "disabled"}`, or by `enable_thinking: false`. */
     effort_off: z.enum(['effort', 'thinking', 'enable_thinking']),
-    /** The only effort at which the model takes functions as tools. */
+    /** The only effort at which the model takes functions as tools in chat completions; others are served by Responses, if its provider has these. */
     tools_effort: z.enum(efforts),
-    /** Whether the model takes functions as tools in chat completions; else only in Responses, if its provider has these. */
+    /** Whether the model takes functions as tools in chat completions; else all such requests are served by Responses. */
     chat_tools: z.boolean(),
   })
   .partial()

@@ -16,6 +16,7 @@ import {
 import type { DirectKind } from '../kinds/index.ts'
 import type { Call, DirectAdapter, Protocol, Target, UpstreamRequest } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
+import { withParam } from '../providers/toolkit/error-param.ts'
 import type { Route, Upstreams } from '../providers/upstreams.ts'
 import type { Features } from '../routing/features.ts'
 import type { ReservationExtensions } from './reservation-extensions.ts'
@@ -153,7 +154,10 @@ export abstract class AnswerReceiver implements PartsSink {
 
   /** The error that the provider's refusal stands for. */
   protected refusal(): ProviderError {
-    return this.attempt.protocol.failure(this.status, this.headers, this.#errorBody)
+    const { protocol, requests } = this.attempt
+    const error = protocol.failure(this.status, this.headers, this.#errorBody)
+    const fieldOf = requests[0]?.fieldOf
+    return fieldOf && error.param !== null ? withParam(error, fieldOf(error.param)) : error
   }
 
   protected pause(): void {

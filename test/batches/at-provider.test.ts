@@ -231,6 +231,25 @@ test.serial('failed when only a provider is to run it and none can', async t => 
   t.is(await chargedNano(world, account), 0)
 })
 
+test.serial('run by the gateway: functions that the model takes beside reasoning in Responses only', async t => {
+  const account = await world.gateway.account()
+  const tools = [{ type: 'function', function: { name: 'look', parameters: { type: 'object', properties: {} } } }]
+  const lines = Array.from({ length: 3 }, (_, i) => chatLine(`line-${i}`, 'gpt-5.6-luna', 'Hello', { tools }))
+  const { batch, results } = await hurried(doorOf(account), await created(doorOf(account), lines))
+  t.like(batch, { status: 'completed', provider: null, request_counts: { total: 3, completed: 3, failed: 0 } })
+  t.true(results.output.every(({ response }) => response!.body.choices[0].message.content === 'Echo: Hello'))
+  t.is(openai.emulator.requests.filter(({ path }) => path === '/v1/responses').length, 3)
+  t.is(await chargedNano(world, account), costNano(results))
+  openai.emulator.reset()
+  const id = await created(doorOf(account), lines, { batch_routing: 'provider' })
+  const refused = await hurried(doorOf(account), id)
+  t.is(refused.batch.status, 'failed')
+  t.like(refused.batch.errors!.data[0], { code: 'unsupported_capability', param: 'batch_routing' })
+  // With the effort at which chat takes them, it is handed over.
+  const handed = lines.map(line => ({ ...line, body: { ...line.body, reasoning_effort: 'none' } }))
+  t.is((await hurried(doorOf(account), await created(doorOf(account), handed))).batch.provider, 'openai')
+})
+
 test.serial('charged at the price of its hold, whatever the catalog says by then', async t => {
   const account = await world.gateway.account({ monthly_spend_cap_usd: 1 })
   const { batches, catalogOverrides } = world.gateway.services

@@ -376,22 +376,25 @@ test.serial('200 with a JSON object where no message has the word that OpenAI an
 
 for (const model of ['gpt-5.6-terra', 'gpt-5.5', 'gpt-5.4-mini', 'gpt-6-luna'])
   test.serial(
-    `200 with tools and ${model}, in chat and in Messages, without the reasoning that it refuses beside tools`,
+    `200 with tools and ${model}, in chat and in Messages, in the format that takes them beside reasoning`,
     async t => {
       const tools = [tool(place)]
       const plain = await ask('openai', { model, messages: weather, tools })
-      t.is(plain.status, 200, plain.text)
-      t.is(plain.adjusted, null)
       const wanted = await ask('openai', { model, messages: weather, tools, reasoning_effort: 'high' })
-      t.is(wanted.status, 200, wanted.text)
-      t.is(wanted.adjusted, 'reasoning_effort')
       const own = [{ name: 'weather', input_schema: place }]
       const message = await ask('openai', { model, max_tokens: 500, messages: weather, tools: own }, '/v1/messages')
-      t.is(message.status, 200, message.text)
+      for (const { status, text, adjusted } of [plain, wanted, message]) {
+        t.is(status, 200, text)
+        t.is(adjusted, null)
+      }
       t.deepEqual(
-        emulators.openai.requests.map(({ body }) => body.reasoning_effort),
-        ['none', 'none', 'none'],
+        emulators.openai.requests.map(({ path, body }) => [path, body.reasoning?.effort]),
+        [undefined, 'high', undefined].map(effort => ['/v1/responses', effort]),
       )
+      const beyond = await ask('openai', { model, messages: weather, tools, reasoning_effort: 'high', seed: 1 })
+      t.is(beyond.status, 200, beyond.text)
+      t.is(beyond.adjusted, 'reasoning_effort')
+      t.is(emulators.openai.requests.at(-1)!.body.reasoning_effort, 'none')
       const without = await ask('openai', { model, messages: weather, reasoning_effort: 'max' })
       t.is(without.status, 200, without.text)
       t.is(emulators.openai.requests.at(-1)!.body.reasoning_effort, 'xhigh')

@@ -106,6 +106,13 @@ function settingFault(body: Body): Reply | null {
   // The SDK's types: `type` is `compaction` (openai, ResponseCreateParams.ContextManagement).
   const entry = (body.context_management ?? []).findIndex(({ type }: Body) => type !== 'compaction')
   if (entry >= 0) return invalid(`Invalid value: supported is 'compaction'.`, `context_management[${entry}].type`)
+  // vectorize-io/hindsight#58
+  if (body.max_output_tokens < 16)
+    return invalid(
+      `Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got ${body.max_output_tokens} instead.`,
+      'max_output_tokens',
+      'integer_below_min_value',
+    )
   for (const name of ['user', 'prompt_cache_key', 'safety_identifier'])
     if (body[name]?.length > 64) return tooLong(name, body[name])
   return null
@@ -142,6 +149,44 @@ function itemTools(input: Body): Body[] {
   return input.flatMap(({ type, tools }) => (type === 'additional_tools' ? tools : []))
 }
 
+/** The items of an input (openai, ResponseInputItem), and what messages of a role may consist of. */
+const itemTypes = new Set(
+  `message function_call function_call_output custom_tool_call custom_tool_call_output reasoning item_reference
+   additional_tools tool_search_call tool_search_output compaction compaction_trigger web_search_call`.split(/\s+/),
+)
+const partTypes = (role: string) =>
+  role === 'assistant' ? ['output_text', 'refusal'] : ['input_text', 'input_image', 'input_file']
+
+/**
+ * Items. Their parts: the error text "Invalid value: 'text'. Supported values are: …"; calls and results:
+ * continuedev/continue#10092, bytedance/trae-agent#245; reasoning: openai/openai-node#1567.
+ */
+function itemFault(items: Body[]): Reply | null {
+  for (const [index, { type = 'message', role, content, call_id: id }] of items.entries()) {
+    if (!itemTypes.has(type)) return invalid(`Invalid value: '${type}'.`, `input[${index}]`, 'invalid_value')
+    for (const [at, part] of (type === 'message' && Array.isArray(content) ? content : []).entries()) {
+      const supported = partTypes(role)
+      if (!supported.includes(part.type))
+        return invalid(
+          `Invalid value: '${part.type}'. Supported values are: '${supported.join("', '")}'.`,
+          `input[${index}].content[${at}]`,
+          'invalid_value',
+        )
+    }
+    const call = /^(function|custom_tool)_call_output$/.test(type) && type.replace('_output', '')
+    if (call && !items.slice(0, index).some(one => one.type === call && one.call_id === id))
+      return invalid(`No tool call found for ${call.replaceAll('_', ' ')} output with call_id ${id}.`, 'input')
+    if (/^(function|custom_tool)_call$/.test(type)) {
+      const output = items.slice(index).some(one => one.type === `${type}_output` && one.call_id === id)
+      if (!output) return invalid(`No tool output found for ${type.replaceAll('_', ' ')} ${id}.`, 'input')
+    }
+    const next = items[index + 1]
+    if (type === 'reasoning' && (!next || next.role === 'user' || /_output$/.test(next.type)))
+      return invalid("Item 'rs_1' of type 'reasoning' was provided without its required following item.", 'input')
+  }
+  return null
+}
+
 /** github.com/vercel/ai/issues/7543. */
 const notFound = (id: string) =>
   json(404, { error: { message: `Item with id '${id}' not found.`, type: 'invalid_request_error', param: 'input' } })
@@ -168,6 +213,8 @@ function refusalOf(body: Body): Reply | null {
     if (state !== reasoningState)
       return invalid('The encrypted content could not be verified.', `input[${index}]`, 'invalid_encrypted_content')
   }
+  const itemRefusal = itemFault(items)
+  if (itemRefusal) return itemRefusal
   if (JSON.stringify(body.input).includes('too long'))
     return invalid('Your input exceeds the context window of this model.', 'input', 'context_length_exceeded')
   return null
@@ -323,13 +370,28 @@ function eventsOfItem(item: Body, output_index: number): Body[] {
       ...pieces(item.input).map(delta => ({ type: 'response.custom_tool_call_input.delta', ...at, delta })),
       { type: 'response.custom_tool_call_input.done', ...at, input: item.input },
     ])
+  if (item.type === 'reasoning') return around({ summary: [] }, (item.summary ?? []).flatMap(eventsOfSummary(at)))
   if (item.type !== 'message') return around({}, [])
   const place = { ...at, content_index: 0 }
   const part = item.content[0]
+  if (part.type === 'refusal')
+    return around({ content: [] }, [
+      ...pieces(part.refusal).map(delta => ({ type: 'response.refusal.delta', ...place, delta })),
+      { type: 'response.refusal.done', ...place, refusal: part.refusal },
+    ])
   return around({ content: [] }, [
     { type: 'response.content_part.added', ...place, part: { ...part, text: '' } },
     ...pieces(part.text).map(delta => ({ type: 'response.output_text.delta', ...place, delta, logprobs: [] })),
     { type: 'response.output_text.done', ...place, text: part.text, logprobs: [] },
     { type: 'response.content_part.done', ...place, part },
   ])
+}
+
+function eventsOfSummary(at: object): (part: Body, summary_index: number) => Body[] {
+  return (part, summary_index) => [
+    { type: 'response.reasoning_summary_part.added', ...at, summary_index, part: { ...part, text: '' } },
+    { type: 'response.reasoning_summary_text.delta', ...at, summary_index, delta: part.text },
+    { type: 'response.reasoning_summary_text.done', ...at, summary_index, text: part.text },
+    { type: 'response.reasoning_summary_part.done', ...at, summary_index, part },
+  ]
 }

@@ -91,7 +91,7 @@ test('plain: requests that each dialect can express, so that none is tried', t =
   )
 })
 
-test('left out, also of plain requests: a model that takes functions in Responses only', t => {
+test('left out, also of plain requests: a model that takes functions in Responses only, which have no word for a field', t => {
   const enabled = applyOverrides(catalog, [
     { kind: 'model', name: 'gpt-6.1-sol', hasKey: false, value: { disabled: false } },
   ]).catalog
@@ -100,7 +100,8 @@ test('left out, also of plain requests: a model that takes functions in Response
   const among = { model: 'gpt-5.6-luna', models: ['gpt-6.1-sol'], messages }
   const first = 'gpt-5.6-luna@openai'
   t.deepEqual(idsOf(decideOrRefuse(among, { world }) as Decision), [first, 'gpt-6.1-sol@openai'])
-  t.deepEqual(idsOf(decideOrRefuse({ ...among, tools }, { world }) as Decision), [first])
+  t.deepEqual(idsOf(decideOrRefuse({ ...among, tools }, { world }) as Decision), [first, 'gpt-6.1-sol@openai'])
+  t.deepEqual(idsOf(decideOrRefuse({ ...among, tools, stop: 'x' }, { world }) as Decision), [first])
 })
 
 const user = { role: 'user', content: 'Hi' }

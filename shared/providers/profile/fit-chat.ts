@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
-import { type ChatProfile, type Effort, efforts } from '../../catalog/chat-profile.ts'
-import { canReason, profileOf } from '../../catalog/traits.ts'
+import type { GatewayError } from '../../base/errors.ts'
+import type { ChatProfile } from '../../catalog/chat-profile.ts'
+import { canReason, profileOf, servesResponses } from '../../catalog/traits.ts'
 import type { ChatMessage, ChatRequest } from '../../kinds/chat.ts'
 import type { Call, DirectAdapter, Target } from '../contract.ts'
+import { fieldBeyondResponses } from '../toolkit/chat-over-responses/request.ts'
 import { customArguments } from '../toolkit/custom-tools.ts'
 import { systemReminder } from '../toolkit/over-chat/user-parts.ts'
 import { withDropped } from '../toolkit/request-fields.ts'
@@ -11,24 +13,32 @@ import { emulationOf, JsonContentDecoder, withEmulatedFormat, withJsonContent } 
 import { assertFewImages, fitJsonWord } from './fit-contents.ts'
 import { fitAnswerSchema } from './fit-schema.ts'
 import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
-import { type ClientTool, Fitting, noTools } from './fitting.ts'
+import {
+  type ClientTool,
+  effortsOf,
+  Fitting,
+  goesByResponses,
+  hasFunctionTools,
+  nearestEffort,
+  noTools,
+} from './fitting.ts'
 import { mayHaveOtherKeys, sentArguments } from './property-keys.ts'
 import { withTrimmedEnd } from './trimmed-end.ts'
 
 /**
  * Fits a chat request to what its target accepts (`shared/catalog/chat-profile.ts`). What changes only the course of an
  * answer is changed or left out, and named; the body is the same object if nothing changes. Throws a GatewayError
- * `unsupported_capability` that names the field without which the answer would not be the requested one.
+ * `unsupported_capability` that names the field without which the answer would not be the requested one. `byResponses`: it
+ * is sent in the Responses format.
  */
-export function fitChat(body: ChatRequest, target: Target): Fitting {
+export function fitChat(body: ChatRequest, target: Target, byResponses = false): Fitting {
   const by = body.response_format ? emulationOf(body, target) : null
-  const fitting = new Fitting(by ? withEmulatedFormat(body, by, target) : body, target)
+  const fitting = new Fitting(by ? withEmulatedFormat(body, by, target) : body, target, byResponses)
   fitting.structuredBy = by
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
   if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)
-  if (!fitting.profile.chat_tools && hasFunctions(fitting.body))
-    throw fitting.refusal('tools', 'This model takes functions as tools in the Responses format only.')
+  if (!fitting.profile.chat_tools && !byResponses && hasFunctionTools(fitting.body)) throw beyondResponses(fitting)
   const { max_images: maxImages } = fitting.profile
   if (maxImages !== undefined) assertFewImages(fitting, maxImages)
   if (fitting.body.response_format?.type === 'json_object') fitJsonWord(fitting)
@@ -36,6 +46,13 @@ export function fitChat(body: ChatRequest, target: Target): Fitting {
   if (fitting.body.response_format) fitAnswerSchema(fitting)
   fitSettings(fitting)
   return fitting
+}
+
+/** The 400 for a request with functions that a model without them in chat cannot be sent in Responses, naming what these lack. */
+function beyondResponses(fitting: Fitting): GatewayError {
+  const field = servesResponses(fitting.target) ? fieldBeyondResponses(fitting.body) : null
+  const why = field === null ? '' : `, which does not take \`${field}\` as it is here`
+  return fitting.refusal(field ?? 'tools', `This model takes functions as tools in the Responses format only${why}.`)
 }
 
 /** An empty list means no tools, but several providers refuse it, and settings of tools without any. */
@@ -47,9 +64,9 @@ function removeToolSettings(fitting: Fitting): void {
   if (parallel !== undefined) fitting.set({ parallel_tool_calls: undefined })
 }
 
-/** Fits the settings of a request: effort, sampling, limits and ids. `greaterEfforts`: those that chat does not have. */
-export function fitSettings(fitting: Fitting, greaterEfforts: readonly Effort[] = []): void {
-  fitEffort(fitting, greaterEfforts)
+/** Fits the settings of a request: effort, sampling, limits and ids. */
+export function fitSettings(fitting: Fitting): void {
+  fitEffort(fitting)
   fitSampling(fitting)
   fitStops(fitting)
   assertFewChoices(fitting)
@@ -57,44 +74,16 @@ export function fitSettings(fitting: Fitting, greaterEfforts: readonly Effort[] 
   fitIds(fitting)
 }
 
-/** Where a row names none, of a model that has the setting. */
-const usualEfforts: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high']
-
-/** The efforts of a model; null where it has no such setting. */
-function effortsOf({ profile, target: { deployment, model } }: Fitting): readonly (Effort | 'default')[] | null {
-  if (profile.efforts) return profile.efforts
-  return canReason(deployment) && model.supported_parameters.includes('reasoning_effort') ? usualEfforts : null
-}
-
-/** The accepted effort that is nearest to the wanted one, the lower of two; `none` only if it is wanted. */
-function nearestEffort(
-  wanted: Effort | 'default',
-  accepted: readonly (Effort | 'default')[],
-): Effort | 'default' | undefined {
-  if (accepted.includes(wanted)) return wanted
-  if (wanted === 'default') return undefined
-  if (accepted.includes('default')) return 'default'
-  const distance = (one: Effort | 'default') => Math.abs(efforts.indexOf(one as Effort) - efforts.indexOf(wanted))
-  const candidates = wanted === 'none' ? accepted : accepted.filter(one => one !== 'none')
-  // Efforts are listed from the least to the greatest.
-  return candidates.toSorted((a, b) => distance(a) - distance(b))[0]
-}
-
-/** Custom tools are no functions, and taken beside reasoning (LiteLLM 1.110.2, `responses_api_bridge_check`). */
-function hasFunctions({ tools }: ChatRequest): boolean {
-  return tools?.some(({ type }) => type === 'function') === true
-}
-
-function fitEffort(fitting: Fitting, greaterEfforts: readonly Effort[]): void {
-  const { tools_effort: toolsEffort } = fitting.profile
+function fitEffort(fitting: Fitting): void {
+  const { tools_effort: toolsEffort, responses_efforts: greaterEfforts = [] } = fitting.profile
   const { reasoning_effort: wanted } = fitting.body
-  if (toolsEffort !== undefined && hasFunctions(fitting.body)) {
+  if (toolsEffort !== undefined && !fitting.byResponses && hasFunctionTools(fitting.body)) {
     if (wanted == null) fitting.set({ reasoning_effort: toolsEffort })
     else if (wanted !== toolsEffort) fitting.adjust('reasoning_effort', toolsEffort)
     return
   }
   if (wanted == null) return
-  const accepted = effortsOf(fitting)?.concat(greaterEfforts)
+  const accepted = effortsOf(fitting)?.concat(fitting.byResponses ? greaterEfforts : [])
   const sent = accepted && nearestEffort(wanted, accepted)
   const off = wanted === 'none' && (!accepted || sent === 'none') ? fitting.thinkingOff : null
   if (off) fitting.set({ reasoning_effort: undefined, ...off })
@@ -197,36 +186,41 @@ function fitLimit(fitting: Fitting): void {
 
 /**
  * A chat adapter whose requests fit the profile of their target. Tools that had to be renamed have the client's names in
- * its answers.
+ * its answers. `overResponses`: serves those that the target takes in the Responses format only, in whole.
  */
-export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
+export function fittedChat(
+  chat: DirectAdapter<'chat'>,
+  overResponses: DirectAdapter<'chat'> | null = null,
+): DirectAdapter<'chat'> {
+  const isOver = ({ body, target }: Call<'chat'>) => overResponses !== null && goesByResponses(body, target)
+  const adapterOf = (call: Call<'chat'>) => (isOver(call) ? overResponses! : chat)
   // Derived again for an answer: hardly a request has renamed tools, and to remember those of each costs collections.
-  const toolsOf = ({ body, target }: Call<'chat'>) =>
-    renamesTools(body, target) ? fitChat(body, target).tools : noTools
-  const { stream } = chat
+  const toolsOf = (call: Call<'chat'>) =>
+    renamesTools(call.body, call.target) ? fitChat(call.body, call.target, isOver(call)).tools : noTools
   return {
     ...chat,
     request(call) {
-      const { body, dropped, adjusted, structuredBy } = fitChat(call.body, call.target)
-      const made = chat.request(body === call.body ? call : { ...call, body, raw: null })
+      const { body, dropped, adjusted, structuredBy } = fitChat(call.body, call.target, isOver(call))
+      const made = adapterOf(call).request(body === call.body ? call : { ...call, body, raw: null })
       const request = structuredBy ? { ...made, structuredBy } : made
       if (dropped.length === 0 && adjusted.length === 0) return request
-      return withDropped(adjusted.length > 0 ? { ...request, adjusted } : request, [
-        ...dropped,
-        ...(request.dropped ?? []),
-      ])
+      return withDropped(
+        adjusted.length > 0 ? { ...request, adjusted: [...adjusted, ...(request.adjusted ?? [])] } : request,
+        [...dropped, ...(request.dropped ?? [])],
+      )
     },
     answer(json, call) {
       const tools = toolsOf(call)
-      const received = chat.answer(json, call)
+      const received = adapterOf(call).answer(json, call)
       const answer = tools.size > 0 ? withClientTools(received, tools) : received
       const by = call.body.response_format ? emulationOf(call.body, call.target) : null
       return by ? withJsonContent(answer, call.body, by) : answer
     },
-    ...(stream && {
+    ...(chat.stream && {
       stream(call: Call<'chat'>) {
         const tools = toolsOf(call)
-        const decoder = tools.size > 0 ? new ClientToolsDecoder(stream(call), tools) : stream(call)
+        const received = adapterOf(call).stream!(call)
+        const decoder = tools.size > 0 ? new ClientToolsDecoder(received, tools) : received
         const by = call.body.response_format ? emulationOf(call.body, call.target) : null
         return by ? new JsonContentDecoder(decoder, call.body, by) : decoder
       },
@@ -236,6 +230,7 @@ export function fittedChat(chat: DirectAdapter<'chat'>): DirectAdapter<'chat'> {
 
 /** Whether the answer to a request differs from what the provider sends, so that it cannot be passed on as bytes. */
 export function isRewritten(body: ChatRequest, target: Target): boolean {
+  if (goesByResponses(body, target)) return true
   return renamesTools(body, target) || (body.response_format !== undefined && emulationOf(body, target) !== null)
 }
 

@@ -35,8 +35,8 @@ export function fitResponses(body: ResponsesRequest, target: Target): FittedResp
     if (value != null) chat[chatName] = value
   }
   if (body.reasoning?.effort != null) chat.reasoning_effort = body.reasoning.effort
-  const fitting = new Fitting(chat as ChatRequest, target)
-  fitSettings(fitting, fitting.profile.responses_efforts)
+  const fitting = new Fitting(chat as ChatRequest, target, true)
+  fitSettings(fitting)
   const changes: Changes = {}
   const fitted: Record<string, unknown> = fitting.body
   if (fitted !== chat) {

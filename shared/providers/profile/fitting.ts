@@ -1,8 +1,9 @@
 import { GatewayError } from '../../base/errors.ts'
-import type { ChatProfile } from '../../catalog/chat-profile.ts'
-import { canReason, profileOf } from '../../catalog/traits.ts'
+import { type ChatProfile, type Effort, efforts } from '../../catalog/chat-profile.ts'
+import { canReason, profileOf, servesResponses } from '../../catalog/traits.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
+import { fieldBeyondResponses } from '../toolkit/chat-over-responses/request.ts'
 import { withSystemLine } from './emulated-format.ts'
 import type { PropertyKeys } from './property-keys.ts'
 
@@ -19,6 +20,8 @@ export const noTools: ReadonlyMap<string, ClientTool> = new Map()
 export class Fitting {
   readonly target: Target
   readonly profile: ChatProfile
+  /** Whether the request is sent in the Responses format. */
+  readonly byResponses: boolean
   /** The fields that were left out, and those that were changed, as far as the caller may notice it. */
   readonly dropped: string[] = []
   readonly adjusted: string[] = []
@@ -28,9 +31,10 @@ export class Fitting {
   structuredBy: Exclude<StructuredBy, 'native'> | null = null
   body: ChatRequest
 
-  constructor(body: ChatRequest, target: Target) {
+  constructor(body: ChatRequest, target: Target, byResponses = false) {
     this.body = body
     this.target = target
+    this.byResponses = byResponses
     this.profile = profileOf(target)
   }
 
@@ -80,4 +84,42 @@ export class Fitting {
   instruct(line: string): void {
     this.set({ messages: withSystemLine(this.body.messages, line) })
   }
+}
+
+/** Custom tools are no functions, and taken beside reasoning (LiteLLM 1.110.2, `responses_api_bridge_check`). */
+export function hasFunctionTools({ tools }: ChatRequest): boolean {
+  return tools?.some(({ type }) => type === 'function') === true
+}
+
+/**
+ * Whether a chat request is served by the target's Responses: one with functions, for a model that reasons beside functions
+ * there only. What they have no word for stays in chat.
+ */
+export function goesByResponses(body: ChatRequest, target: Target): boolean {
+  const { tools_effort: toolsEffort, chat_tools: takesTools } = profileOf(target)
+  if ((takesTools && toolsEffort === undefined) || !hasFunctionTools(body) || !servesResponses(target)) return false
+  return !(takesTools && body.reasoning_effort === toolsEffort) && fieldBeyondResponses(body) === null
+}
+
+/** Where a row names none, of a model that has the setting. */
+const usualEfforts: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high']
+
+/** The efforts of a model; null where it has no such setting. */
+export function effortsOf({ profile, target: { deployment, model } }: Fitting): readonly (Effort | 'default')[] | null {
+  if (profile.efforts) return profile.efforts
+  return canReason(deployment) && model.supported_parameters.includes('reasoning_effort') ? usualEfforts : null
+}
+
+/** The accepted effort that is nearest to the wanted one, the lower of two; `none` only if it is wanted. */
+export function nearestEffort(
+  wanted: Effort | 'default',
+  accepted: readonly (Effort | 'default')[],
+): Effort | 'default' | undefined {
+  if (accepted.includes(wanted)) return wanted
+  if (wanted === 'default') return undefined
+  if (accepted.includes('default')) return 'default'
+  const distance = (one: Effort | 'default') => Math.abs(efforts.indexOf(one as Effort) - efforts.indexOf(wanted))
+  const candidates = wanted === 'none' ? accepted : accepted.filter(one => one !== 'none')
+  // Efforts are listed from the least to the greatest.
+  return candidates.toSorted((a, b) => distance(a) - distance(b))[0]
 }

@@ -208,6 +208,10 @@ for (const [id, name, native] of [
     t.true(virginia.requests.every(({ body }) => body.model === name))
     t.is(virginia.requests[0]?.body.store, undefined)
     t.is(virginia.requests[1]?.body.store, native ? false : undefined)
+    const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object', properties: {} } } }]
+    const called = await post('/v1/chat/completions', account.live, { ...saying(id), tools, ...only })
+    t.is(called.status, 200, called.text)
+    t.is(virginia.requests.at(-1)!.path, second, 'functions beside reasoning')
     t.true((await chargedNano({ gateway }, account)) > 0)
   })
 }

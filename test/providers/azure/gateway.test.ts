@@ -175,6 +175,18 @@ test.serial('200 for a Responses request, sent to the deployment as it is', asyn
   t.is(east.requests[0]!.body.model, 'prod-five')
 })
 
+test.serial('200 for a chat request with functions, sent in the format that takes them beside reasoning', async t => {
+  const account = await gateway.account()
+  const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object', properties: {} } } }]
+  const body = { ...saying('gpt-5.4'), tools, reasoning_effort: 'high' }
+  const { status, headers, text } = await ask(account.live, body)
+  t.is(status, 200, text)
+  t.is(headers.get('x-gateway-adjusted'), null)
+  t.is(JSON.parse(text).choices[0].message.content, 'Echo: Hello gateway')
+  t.is(east.requests[0]!.path, '/openai/v1/responses')
+  t.like(east.requests[0]!.body, { model: 'prod-five', reasoning: { effort: 'high' } })
+})
+
 test.serial('200 of the models, with the regions of each', async t => {
   const account = await gateway.account()
   const response = await gateway.fetch('/v1/models', { key: account.live })

@@ -158,7 +158,7 @@ test.serial('a lower ceiling becomes max_output_tokens; an answer that it ends i
   t.is(sent().body.max_output_tokens, clamped)
   // Until it is settled, the first answer's reservation takes up the cap.
   await generationOf(world, headers.get('x-generation-id')!)
-  const short = await post(key, { ...hi, max_output_tokens: 1, stream: true })
+  const short = await post(key, { ...hi, input: 'Hello '.repeat(40), max_output_tokens: 16, stream: true })
   const last = dataOf(short.text).at(-2)
   t.like(last, { type: 'response.incomplete', response: { incomplete_details: { reason: 'max_output_tokens' } } })
   t.like(await generationOf(world, short.headers.get('x-generation-id')!), { finishReason: 'length' })

@@ -1,9 +1,11 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { isSuccess } from '../../../io/http.ts'
+import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { DirectKind } from '../../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, ProviderConnection, Source, Target } from '../../contract.ts'
 import { fittedChat } from '../../profile/fit-chat.ts'
+import { goesByResponses } from '../../profile/fitting.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../../toolkit/batch-answers.ts'
 import {
@@ -65,6 +67,15 @@ export const batch: BatchAdapter = {
     const adapter = adapters[kind]
     if (!adapter)
       throw new GatewayError('unsupported_capability', 'The provider has no batches of this kind.', { param: 'model' })
+    // A batch has one endpoint.
+    if (kind === 'chat' && goesByResponses(call.body as ChatRequest, call.target))
+      throw new GatewayError(
+        'unsupported_capability',
+        'In a provider’s own batch, functions with reasoning are in Responses only.',
+        {
+          param: 'tools',
+        },
+      )
     // Without the caller's own bytes, which may contain line breaks between fields.
     const whole = {
       ...call,

@@ -1,6 +1,7 @@
 import { isObject } from '../../../base/is-object.ts'
 import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
+import { profileOf } from '../../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest } from '../../../kinds/chat.ts'
 import { type ReasoningDetail, reasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../../contract.ts'
@@ -212,13 +213,15 @@ function withDetails(message: Json): Json {
 
 /**
  * The call without reasoning details that the server may reject: those that it did not make itself, unless it has the
- * quirk `reasoning_details`. Those with state have been checked to be its own.
+ * quirk `reasoning_details`. Those with state have been checked to be its own; its Responses have made them where chat takes none.
  */
 function withKnownDetails(call: Call<'chat'>): Call<'chat'> {
   const { body, target } = call
   const takesDetails = target.provider.quirks?.reasoning_details === true
-  const isUnknown = (message: ChatMessage) =>
-    message.role === 'assistant' && message.reasoning_details != null && !message.reasoning_details.some(hasState)
+  const isUnknown = (message: ChatMessage) => {
+    if (message.role !== 'assistant' || message.reasoning_details == null) return false
+    return profileOf(target).reasoning_field === 'none' || !message.reasoning_details.some(hasState)
+  }
   if (takesDetails || !body.messages.some(isUnknown)) return call
   const messages = body.messages.map(message =>
     isUnknown(message) ? { ...message, reasoning_details: undefined } : message,

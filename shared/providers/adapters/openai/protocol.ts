@@ -1,6 +1,7 @@
 import type { Protocol } from '../../contract.ts'
 import { fittedChat } from '../../profile/fit-chat.ts'
 import type { RealtimeAdapter } from '../../realtime-contract.ts'
+import { chatOverResponses } from '../../toolkit/chat-over-responses/adapter.ts'
 import { jinaForm, rerankAdapter, voyageForm } from '../../toolkit/rerank.ts'
 import { batch } from './batches.ts'
 import { chat } from './chat.ts'
@@ -27,7 +28,7 @@ const sessions: Record<string, RealtimeAdapter> = { openai: realtime, openai_liv
  * (`shared/catalog/provider-quirks.ts`).
  */
 export const openai: Protocol = {
-  direct: { chat: fittedChat(chat), completion, embedding, responses },
+  direct: { chat: fittedChat(chat, chatOverResponses(responses)), completion, embedding, responses },
   queued: { video: videos },
   synchronous: { image, speech, transcription, rerank, moderation, ocr },
   realtime: ({ traits }) => sessions[traits?.dialect ?? ''] ?? null,

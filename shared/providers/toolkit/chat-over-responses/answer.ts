@@ -1,0 +1,86 @@
+import type { Usage } from '../../../base/usage.ts'
+import type { ChatCompletion, FinishReason, ToolCall } from '../../../kinds/chat.ts'
+import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
+import type { ResponsesObject, ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
+import { invalidResponse } from '../json-fields.ts'
+import { stateDetail, summaryDetail } from './reasoning.ts'
+
+type Item<Type> = Extract<ResponsesOutputItem, { type: Type }>
+type Summary = Item<'reasoning'>['summary']
+
+/** A complete response as a chat completion. */
+export function toCompletion(response: ResponsesObject, usage: Usage | undefined): ChatCompletion {
+  const { id, created_at: created, model, output } = response
+  const parts = output.flatMap(item => (item.type === 'message' && Array.isArray(item.content) ? item.content : []))
+  const text = parts.map(part => (part.type === 'output_text' ? part.text : '')).join('')
+  const refusal = parts.map(part => (part.type === 'refusal' ? part.refusal : '')).join('')
+  const calls = output.flatMap(item => (isCall(item) ? toolCall(item) : []))
+  const thoughts = output.map(item => (item.type === 'reasoning' ? summaryOf(item.summary) : '')).filter(Boolean)
+  const details = output.flatMap(reasoningDetails)
+  return {
+    id,
+    object: 'chat.completion',
+    created,
+    model,
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: 'assistant',
+          content: text === '' ? null : text,
+          refusal: refusal === '' ? null : refusal,
+          ...(thoughts.length > 0 && { reasoning_content: thoughts.join(summaryBreak) }),
+          ...(details.length > 0 && { reasoning_details: details }),
+          ...(calls.length > 0 && { tool_calls: calls }),
+        },
+        logprobs: null,
+        finish_reason: finishOf(response, calls.length > 0),
+      },
+    ],
+    ...(usage && { usage }),
+  }
+}
+
+/** What stands between the parts of a summary. */
+export const summaryBreak = '\n\n'
+
+/** How an answer ended, in the words of chat. */
+export function finishOf({ status, incomplete_details: details }: ResponsesObject, hasCalls: boolean): FinishReason {
+  if (status === 'incomplete') return details?.reason === 'content_filter' ? 'content_filter' : 'length'
+  return hasCalls ? 'tool_calls' : 'stop'
+}
+
+export type CallItem = Item<'function_call'> | Item<'custom_tool_call'>
+
+/** Whether an item is a call of a tool that the client runs. Throws a ProviderError for one without its id or name. */
+export function isCall(item: ResponsesOutputItem): item is CallItem {
+  if (item.type !== 'function_call' && item.type !== 'custom_tool_call') return false
+  if (typeof item.call_id !== 'string' || typeof item.name !== 'string')
+    throw invalidResponse('a call has no id or name')
+  return true
+}
+
+/** What a call is given: JSON, or the text of a custom tool. */
+export function argumentsOf(item: CallItem): string {
+  const text = item.type === 'custom_tool_call' ? item.input : item.arguments || '{}'
+  return typeof text === 'string' ? text : ''
+}
+
+function toolCall(item: CallItem): ToolCall {
+  const { call_id: id, name } = item
+  if (item.type === 'function_call') return { id, type: 'function', function: { name, arguments: argumentsOf(item) } }
+  return { id, type: 'custom', custom: { name, input: argumentsOf(item) } } as unknown as ToolCall
+}
+
+function reasoningDetails(item: ResponsesOutputItem, index: number): ReasoningDetail[] {
+  if (item.type !== 'reasoning') return []
+  const summary = summaryOf(item.summary)
+  return [
+    ...(summary === '' ? [] : [summaryDetail(index, summary)]),
+    ...(item.encrypted_content ? [stateDetail(index, item.encrypted_content)] : []),
+  ]
+}
+
+function summaryOf(summary: Summary | null | undefined): string {
+  return (summary ?? []).map(({ text }) => text).join(summaryBreak)
+}
