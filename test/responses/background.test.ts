@@ -276,3 +276,10 @@ test.serial('503 for what is stored when the memory for answers is used up, befo
   t.deepEqual(await statuses(), expect(200))
   await eventually(() => answers.bytes === 0, 'the memory is released')
 })
+
+test.serial('completed with a key of the scope that its route needs', async t => {
+  const narrow = await keepingAccount(world, { scopes: 'chat' })
+  const client = world.sdk(narrow.live)
+  const { id } = await client.responses.create({ model: 'gpt-4o-mini', input: 'Hello', background: true })
+  t.like(await untilOver(client, id), { status: 'completed', error: null })
+})
