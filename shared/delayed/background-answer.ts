@@ -93,8 +93,8 @@ export class BackgroundAnswer implements JobAnswer {
   async save(admission: HoldAdmission): Promise<boolean> {
     await this.#recorder?.flush()
     const isEnded = await this.#store(admission).catch(async error => {
-      // What the answer belongs to is gone: waiting would not help.
-      if (!(error instanceof GatewayError)) throw error
+      // Of other refusals waiting would not help: what the answer belongs to is gone.
+      if (!(error instanceof GatewayError) || error.code === 'service_unavailable') throw error
       const end = this.isShown ? failedRunEnd(this.#job, admission, error) : failedEnd(error)
       return (await endJob(this.#services, this.#job.id, end)) !== null
     })
