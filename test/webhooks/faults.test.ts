@@ -6,7 +6,7 @@ import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { eventually } from '../support/gateway.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 import { use, useFolder, useStores } from '../support/use.ts'
-import { type Answer, hang, hangUp, Receiver, status } from '../support/webhooks/receiver.ts'
+import { type Answer, hang, hangUp, Receiver, signedBy, status } from '../support/webhooks/receiver.ts'
 import { newDelivery, newOrganisation, StoppedClock, webhookServices } from '../support/webhooks/webhooks.ts'
 
 const shortMs = 2_000
@@ -287,4 +287,27 @@ test.serial('delivered once the storage is back: until then each attempt fails l
   await writeFile(path, '{"id":"a"}')
   t.is((await deliveries.attempt(id)).state, 'done')
   t.deepEqual(JSON.parse(receiver.last().body).data.result, { id: 'a' })
+})
+
+test.serial('delivered beside events that this process cannot sign, which wait for their key', async t => {
+  const receiver = await receiverOf(t)
+  const deliveries = deliveriesThrough(t)
+  const { db } = services
+  const other = await newOrganisation(services)
+  const { webhookSecret } = await db.organisation.findUniqueOrThrow({ where: { id: other.organisationId } })
+  const seal = (text: string | null) =>
+    db.organisation.update({ where: { id: other.organisationId }, data: { webhookSecret: text } })
+  await seal('sealed:1:00000000:AAAA')
+  const [own, unsigned] = await Promise.all([
+    newDelivery(services, organisationId, receiver.url),
+    newDelivery(services, other.organisationId, receiver.url),
+  ])
+  const [delivered, later] = await Promise.all([deliveries.attempt(own.id), deliveries.attempt(unsigned.id)])
+  t.is(delivered.state, 'done')
+  t.is((await services.webhooks.show(null, own.id)).status, 'delivered')
+  t.like(await services.webhooks.show(null, unsigned.id), { status: 'pending', attempts: 1, openStarts: 0 })
+  await seal(webhookSecret)
+  clock.pass(later.state === 'later' ? later.delayMs : t.fail())
+  t.is((await deliveries.attempt(unsigned.id)).state, 'done')
+  t.true(signedBy(receiver.last(), other.secret))
 })

@@ -17,7 +17,7 @@ import { deliveryAttributes } from '../../shared/traces/attributes.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
 import { failedReply, postWebhook, type Reply } from '../../shared/webhooks/post.ts'
 import { nextPauseMs, retryAfterMs } from '../../shared/webhooks/schedule.ts'
-import { signatureHeaders } from '../../shared/webhooks/secrets.ts'
+import { type SigningSecrets, signatureHeaders } from '../../shared/webhooks/secrets.ts'
 import { type Post, slackMessage } from '../../shared/webhooks/slack.ts'
 import type { AttemptResult, Claim } from '../../shared/webhooks/webhooks.ts'
 import { done, type Outcome, retryIn, slotsOf } from '../run-queue.ts'
@@ -36,7 +36,7 @@ const maxLoggedBytes = 16 * 1_024
 
 type Loaded =
   | Exclude<Claim, { state: 'claimed' }>
-  | (Extract<Claim, { state: 'claimed' }> & { subject: Subject; secrets: readonly string[]; slack: SlackTarget | null })
+  | (Extract<Claim, { state: 'claimed' }> & { subject: Subject; secrets: SigningSecrets; slack: SlackTarget | null })
 /** The subject of an event. */
 type Subject = { job: Job } | { batch: Batch } | { data: object }
 type Ready = Extract<Loaded, { state: 'claimed' }>
@@ -239,10 +239,10 @@ export class WebhookDeliveries {
     if (slack) {
       const { subject, text, path } = ruleText(data as RuleEvent, slack.organisation)
       const link = `${this.#services.config.publicUrl}/dashboard/${organisationId}/${path}`
-      return slackMessage(slack.url, { subject, text, link })
+      return slackMessage(slack.url(), { subject, text, link })
     }
     const body = JSON.stringify({ type, timestamp: createdAt.toISOString(), data })
-    const signed = signatureHeaders(secrets, id, at.getTime(), body)
+    const signed = signatureHeaders(secrets(), id, at.getTime(), body)
     const headers = { 'content-type': 'application/json', 'user-agent': 'headgate', ...signed }
     return { url, headers, body }
   }
