@@ -381,7 +381,6 @@ async function endRow(
       ...(isDelayed && job.cancelRequestedAt && { completedAt: job.cancelRequestedAt }),
     },
   })
-  await beside?.(tx, ended)
   const { logStatus: status, error, call } = end
   const { provider, attempts, organisationId, webhookUrl: url } = job
   const [errorCode, errorMessage] = [error?.code ?? null, error?.message ?? null]
@@ -397,6 +396,8 @@ async function endRow(
     attempts,
     call,
   })
+  // After the request log, as at its creation: both lock sums of the organisation.
+  await beside?.(tx, ended)
   const deliveryIds = await webhooks.publish(tx, { organisationId, jobId: id, type: `job.${end.status}`, url, nowMs })
   return { job: ended, deliveryIds }
 }
