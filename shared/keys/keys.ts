@@ -8,7 +8,7 @@ import { storedPreferences } from '../catalog/provider-preferences.ts'
 import { type ApiKey, Prisma, type ProvisioningKey } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
-import { rowsAfter } from '../io/keyset.ts'
+import { containing, literally, rowsAfter } from '../io/keyset.ts'
 import { lockOneKey } from '../io/organisation-locks.ts'
 import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
 import { type ContentColumns, presentContentSetting } from './content-logging.ts'
@@ -110,8 +110,8 @@ function throwNotFound(error: unknown): never {
 function searchFilter(text: string): Prisma.ApiKeyWhereInput {
   return {
     OR: [
-      { name: { contains: text, mode: 'insensitive' } },
-      { prefix: { startsWith: text } },
+      { name: containing(text) },
+      { prefix: { startsWith: literally(text) } },
       ...['last4', 'id', 'hash'].map(field => ({ [field]: text })),
     ],
   }

@@ -98,6 +98,7 @@ test('200 with a page of keys, found by what is shown of them; revoked ones when
   t.deepEqual(await names(`?limit=2&after=${first.last_id}`), ['Payroll'])
   await owner.visitor.json(`${owner.base}/keys/${made[0]}`, { method: 'DELETE' })
   t.deepEqual(await names('?search=pay'), [])
+  t.deepEqual(await names('?search=%25'), [], 'no pattern')
   t.deepEqual(await names('?search=pay&include_revoked=true'), ['Payroll'])
 })
 
@@ -370,6 +371,8 @@ test('200 with the audit log in pages without gaps, filtered; 403 for a member, 
     ['action=key.creat', 0],
     [`actor=${member.visitor.email.toUpperCase()}`, 4],
     [`actor=${owner.userId}`, 2],
+    ['actor=%25', 0],
+    ['target=_', 0],
     ['target=payroll', 4],
     [`target=${data.id}&action=key.revoked`, 1],
   ] as const)
