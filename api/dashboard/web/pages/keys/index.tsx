@@ -76,7 +76,7 @@ function KeysPage() {
   )
 }
 
-const filterNames = ['search', 'state', 'environment', 'member', 'revoked']
+const filterNames = ['state', 'environment', 'member', 'revoked']
 const states = [
   { value: 'active', label: 'Active' },
   { value: 'unused', label: 'Unused for 60 days' },
@@ -101,28 +101,31 @@ function KeyList() {
   }
   return (
     <>
-      <FilterPanel names={filterNames}>
-        <Group align="flex-end">
-          <TextFilter
-            name="search"
-            clean={withoutSecret}
-            label="Search"
-            aria-label="Search keys"
-            placeholder="Name, or last characters of the key"
-            leftSection={<IconSearch size={16} aria-hidden />}
-            w={{ base: '100%', xs: 280 }}
-          />
-          <ChoiceFilter name="state" label="Status" data={states} />
-          <ChoiceFilter name="environment" label="Environment" data={environments} />
-          <MemberFilter />
-          <Checkbox
-            pb={8}
-            label="Show revoked keys"
-            checked={revoked === 'true'}
-            onChange={event => setRevoked(event.currentTarget.checked ? 'true' : '')}
-          />
-        </Group>
-      </FilterPanel>
+      {/* The search stays where it is on phones. */}
+      <Group align="flex-end">
+        <TextFilter
+          name="search"
+          clean={withoutSecret}
+          label="Search"
+          aria-label="Search keys"
+          placeholder="Name, or last characters of the key"
+          leftSection={<IconSearch size={16} aria-hidden />}
+          w={{ base: '100%', xs: 280 }}
+        />
+        <FilterPanel names={filterNames}>
+          <Group align="flex-end">
+            <ChoiceFilter name="state" label="Status" data={states} />
+            <ChoiceFilter name="environment" label="Environment" data={environments} />
+            <MemberFilter />
+            <Checkbox
+              pb={8}
+              label="Show revoked keys"
+              checked={revoked === 'true'}
+              onChange={event => setRevoked(event.currentTarget.checked ? 'true' : '')}
+            />
+          </Group>
+        </FilterPanel>
+      </Group>
       <BulkBar
         keys={listed}
         selected={listed.filter(key => selected.has(key.id) && isSelectable(key))}
