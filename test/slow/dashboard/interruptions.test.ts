@@ -113,6 +113,40 @@ test('a button has the focus again when its action is over; where nothing is lef
   )
 })
 
+test('an invited visitor is told of the invitation, at the sign-in and where accounts are created', async t => {
+  const context = await browser.newContext({ reducedMotion: 'reduce' })
+  t.teardown(() => context.close())
+  const page = await context.newPage()
+  page.setDefaultTimeout(20_000)
+  await page.goto(addressOf('/invitations/inv_1'))
+  const note = page.getByText('with the email address that the invitation was sent to')
+  await note.waitFor()
+  await page.getByRole('link', { name: 'Create an account' }).click()
+  await page.getByRole('heading', { name: 'Create an account' }).waitFor()
+  await note.waitFor()
+  t.deepEqual(await findBarriers(page), [])
+  await page.goto(addressOf('/sign-in'))
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  t.is(await note.count(), 0)
+})
+
+test('a page whose scripts take long says that it is loading', async t => {
+  const context = await browser.newContext({ reducedMotion: 'reduce' })
+  t.teardown(() => context.close())
+  const page = await context.newPage()
+  page.setDefaultTimeout(20_000)
+  const arrived = Promise.withResolvers<void>()
+  await page.route('**/assets/*.js', async route => {
+    await arrived.promise
+    await route.continue()
+  })
+  await page.goto(addressOf('/sign-in'), { waitUntil: 'commit' })
+  await page.getByRole('status').getByText('Loading').waitFor()
+  arrived.resolve()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  t.is(await page.getByText('Loading').count(), 0)
+})
+
 test('an address that leads to nothing has a heading and a title; what does not exist is not tried again', async t => {
   const page = await open(t, '~/overview')
   for (const [path, heading] of [
