@@ -130,7 +130,9 @@ test('pages follow each other without a gap, also where times are the same', asy
   const at = Math.floor(Date.now() / 1_000) * 1_000 - 3_600_000
   const { routing: _, parameters: _parameters, metadata: _metadata, ...row } = base
   const data = Array.from({ length: 25 }, (_, i) => ({
-    ...{ ...row, id: newId('chatcmpl'), organisationId: account.organisationId },
+    ...row,
+    id: newId('chatcmpl'),
+    organisationId: account.organisationId,
     createdAt: new Date(at - Math.floor(i / 4) * 1_500_000),
   }))
   await db.generation.createMany({ data })

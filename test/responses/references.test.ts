@@ -169,7 +169,8 @@ test.serial('200 in the background, with the items', async t => {
   const client = world.sdk(live)
   await client.responses.create({ model: 'gpt-4o-mini', input: [user('One', { id: 'msg_background' })] })
   const { id } = await client.responses.create({
-    ...{ model: 'gpt-4o-mini', background: true },
+    model: 'gpt-4o-mini',
+    background: true,
     input: [reference('msg_background'), user('Two')],
   })
   const { data } = await client.responses.inputItems.list(id, { order: 'asc' })

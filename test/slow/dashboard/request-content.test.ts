@@ -153,7 +153,9 @@ test.serial('the list of requests is filtered, sorted, followed live, and rememb
     ...row
   } = await db.generation.findFirstOrThrow({ where: { organisationId: owner.organisationId, model: 'gpt-5' } })
   const older = Array.from({ length: 120 }, (_, i) => ({
-    ...{ ...row, id: newId('chatcmpl'), createdAt: new Date(createdAt.getTime() - (i + 1) * 1_000) },
+    ...row,
+    id: newId('chatcmpl'),
+    createdAt: new Date(createdAt.getTime() - (i + 1) * 1_000),
     // Longer than a request of this test takes on a busy machine.
     durationMs: 200_000 + i,
   }))
