@@ -1,4 +1,5 @@
 import { createdAtMs } from '../shared/base/ids.ts'
+import { containing } from '../shared/io/keyset.ts'
 import { delayedKind } from '../shared/jobs/jobs.ts'
 import { hashSecret } from '../shared/keys/secret.ts'
 import type { Services } from '../shared/open-services.ts'
@@ -103,7 +104,7 @@ async function findRequest({ db }: Pick<Needs, 'db'>, id: string): Promise<(Owne
 }
 
 async function findByName({ db, catalog }: Needs, text: string): Promise<FoundObject[]> {
-  const contains = { contains: text, mode: 'insensitive' } as const
+  const contains = containing(text)
   const take = maxPerKind
   const [people, organisations] = await Promise.all([
     db.user.findMany({

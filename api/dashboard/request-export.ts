@@ -30,6 +30,7 @@ const columns = {
   overheadMs: true,
   endUser: true,
   session: true,
+  metadata: true,
   requestId: true,
 } satisfies Prisma.GenerationSelect
 type Row = Pick<Generation, keyof typeof columns> & { keyName: string | null }
@@ -81,4 +82,6 @@ export const requestFields: readonly ExportField<Row>[] = [
   ['end_user', row => row.endUser],
   ['session', row => row.session],
   ['request_id', row => row.requestId],
+  ['key_id', row => row.keyId],
+  ['metadata', row => row.metadata, row => (row.metadata === null ? null : JSON.stringify(row.metadata))],
 ]

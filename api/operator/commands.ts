@@ -17,7 +17,7 @@ import type { Platform } from '../../shared/platform.ts'
 import { updateResponseSettings } from '../../shared/responses/response-settings.ts'
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
-import { adjustments } from './adjustments.ts'
+import { adjustmentId, adjustments } from './adjustments.ts'
 import { apply } from './apply/apply.ts'
 import { autoTopUps } from './auto-top-ups.ts'
 import { cacheCommands } from './cache-commands.ts'
@@ -111,7 +111,7 @@ const organisations: Command[] = [
   command({
     name: 'credit add',
     summary: 'Adds credits to an organisation.',
-    help: '--org ID --usd 25 [--method grant|card|ach] [--hold-days 5]',
+    help: '--org ID --usd 25 [--method grant|card|ach] [--hold-days 5] [--id ID]',
     flags: z.strictObject({
       org,
       usd: z
@@ -121,10 +121,11 @@ const organisations: Command[] = [
       // Payments name their method; what an operator adds without one was not paid through a provider.
       method: z.enum(['card', 'ach', 'grant']).default('grant'),
       hold_days: number.pipe(z.number().max(maxHoldDays)).optional(),
+      id: adjustmentId.optional(),
     }),
-    async run(services, { org, usd, method, hold_days }) {
+    async run(services, { org, usd, method, hold_days, id }) {
       await findOrganisation(services, org)
-      const credit = { organisationId: org, amountNano: nanoFromUsd(usd), method, holdDays: hold_days }
+      const credit = { id, organisationId: org, amountNano: nanoFromUsd(usd), method, holdDays: hold_days }
       await addCredit(services, credit, operatorActor)
       const view = await services.wallets.view(org)
       const data = {

@@ -126,7 +126,7 @@ export function openSlackUrl(sealer: Sealer, { id, slackUrl }: Pick<AlertRule, '
 }
 
 /** A Slack webhook: its URL, and the name of its organisation. */
-export type SlackTarget = { url: string; organisation: string }
+export type SlackTarget = { url(): string; organisation: string }
 
 /** The Slack webhooks of deliveries by their rules. A rule that was deleted, or has none any more, is absent. */
 export async function listSlackTargets(
@@ -139,7 +139,11 @@ export async function listSlackTargets(
     where: { id: { in: ids }, slackUrl: { not: null } },
     include: { organisation: { select: { name: true } } },
   })
-  return new Map(rows.map(row => [row.id, { url: openSlackUrl(sealer, row)!, organisation: row.organisation.name }]))
+  const targetOf = (row: (typeof rows)[number]) => ({
+    url: () => openSlackUrl(sealer, row)!,
+    organisation: row.organisation.name,
+  })
+  return new Map(rows.map(row => [row.id, targetOf(row)]))
 }
 
 /** Re-encrypts the Slack webhook URLs of all rules with the current key. Returns how many rules changed. */

@@ -1,3 +1,5 @@
+import { z } from 'zod'
+
 /**
  * The wall clock, for dates: milliseconds since the Unix epoch. It steps when the machine's clock is set, so the difference of two
  * readings is no duration. Tests inject their own.
@@ -75,3 +77,11 @@ export function nextMonthStart(nowMs: number): string {
   const date = new Date(nowMs)
   return new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1)).toISOString()
 }
+
+/** Nothing is older than 1970. */
+const years = { fromMs: 0, beforeMs: Date.UTC(10_000, 0) }
+/** A time of a request that PostgreSQL and other programs read as it is written. */
+export const storableTime = z.iso.datetime({ offset: true }).refine(text => {
+  const ms = Date.parse(text)
+  return ms >= years.fromMs && ms < years.beforeMs
+}, 'must be a time of the years 1970 to 9999')

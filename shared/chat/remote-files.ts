@@ -28,6 +28,7 @@ export class RemoteFiles {
   readonly #fetched = new Map<string, Fetched>()
   #held: HeldBytes | null = null
   #bytes = 0
+  #repeatedBytes = 0
 
   constructor(services: Pick<Platform, 'urlPolicy' | 'budgets'>, organisationId: string) {
     this.#services = services
@@ -59,7 +60,19 @@ export class RemoteFiles {
     }
     const remote = urls.map(url => ({ url, param: 'messages' }))
     const files = await this.#fetchAll(remote, maxImageBytes)
-    return new Map(urls.map((url, i) => [url, files[i]!]))
+    const media = new Map(urls.map((url, i) => [url, files[i]!]))
+    this.#holdRepeated(named, media)
+    return media
+  }
+
+  /** A file that is named several times is fetched once, and sent as often: for all calls of the run the same memory. */
+  #holdRepeated(named: readonly string[], media: ReadonlyMap<string, Fetched>): void {
+    const namedBytes = named.reduce((sum, url) => sum + media.get(url)!.bytes.length, 0)
+    const fetchedBytes = [...media.values()].reduce((sum, { bytes }) => sum + bytes.length, 0)
+    const repeatedBytes = namedBytes - fetchedBytes
+    if (repeatedBytes <= this.#repeatedBytes) return
+    this.#hold(repeatedBytes - this.#repeatedBytes, 'messages')
+    this.#repeatedBytes = repeatedBytes
   }
 
   /** Releases the memory of the files, which are not used any more. */

@@ -93,8 +93,8 @@ export class BackgroundAnswer implements JobAnswer {
   async save(admission: HoldAdmission): Promise<boolean> {
     await this.#recorder?.flush()
     const isEnded = await this.#store(admission).catch(async error => {
-      // What the answer belongs to is gone: waiting would not help.
-      if (!(error instanceof GatewayError)) throw error
+      // Of other refusals waiting would not help: what the answer belongs to is gone.
+      if (!(error instanceof GatewayError) || error.code === 'service_unavailable') throw error
       const end = this.isShown ? failedRunEnd(this.#job, admission, error) : failedEnd(error)
       return (await endJob(this.#services, this.#job.id, end)) !== null
     })
@@ -117,9 +117,10 @@ export class BackgroundAnswer implements JobAnswer {
     this.#prepared ??= await this.#prepare(this.#response!)
     const { content, added } = this.#prepared
     const ended = await endJob(this.#services, id, this.#endOf(this.#response!, admission), undefined, async tx => {
+      // The conversation first, as a turn does: what is stored locks the sums of its owner.
+      const isExtended = added && (await conversations.touch(tx, conversationId!, row, row.expiresAt.getTime()))
       await content.update(tx)
-      if (added && (await conversations.touch(tx, conversationId!, row, row.expiresAt.getTime())))
-        await added.insert(tx)
+      if (isExtended) await added.insert(tx)
     })
     if (ended) {
       await content.clean()

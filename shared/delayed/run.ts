@@ -120,7 +120,8 @@ function interrupted(): GatewayError {
 async function runCall({ services, job, answer, admission }: LeasedRun): Promise<GatewayError> {
   const { discountPpm } = job.input as DelayedInput
   try {
-    const key = await services.policies.findByKeyId(job.keyId, '*')
+    // The scope of the route that created it.
+    const key = await services.policies.findByKeyId(job.keyId, isBackground(job) ? 'chat' : '*')
     const work = readWork(job)
     const input = {
       ...work,

@@ -7,6 +7,12 @@ export function rowsAfter({ createdAt, id }: Row, order: Order = 'desc') {
   return { OR: [{ createdAt: { [past]: createdAt } }, { createdAt, id: { [past]: id } }] }
 }
 
+/** A text as part of a condition on texts, where `%` and `_` would be patterns. */
+export const literally = (text: string) => text.replace(/[%_\\]/g, String.raw`\$&`)
+
+/** The condition of the rows whose text contains another one, in either case. */
+export const containing = (text: string) => ({ contains: literally(text), mode: 'insensitive' }) as const
+
 const pageSize = 1_000
 const maxPages = 1_000
 

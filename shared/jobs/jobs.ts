@@ -240,13 +240,18 @@ export class Jobs {
   }
 
   /**
-   * Marks a job as running at its provider; null when it was cancelled or expired in the meantime. Idempotent for the same
-   * operation, so that a caller that lost the reply may retry.
+   * Marks a job as running where its start was claimed; null when it was cancelled or expired in the meantime, or is started
+   * elsewhere. Idempotent for the same operation, so that a caller that lost the reply may retry.
    */
-  async markRunning({ id, startedAt }: Pick<Job, 'id' | 'startedAt'>, operation: object): Promise<Job | null> {
+  async markRunning(
+    { id, startedAt, provider, credentialId }: Pick<Job, 'id' | 'startedAt' | 'provider' | 'credentialId'>,
+    operation: object,
+  ): Promise<Job | null> {
     const running = { stage: 'running', status: 'in_progress', operation, claimedUntil: null, openStarts: 0 } as const
     const now = new Date(this.#deps.clock.now())
-    const job = await this.#change({ id, stage: 'starting' }, { ...running, startedAt: startedAt ?? now })
+    // Whose lease expired may still store the handle, but not as that of work at another account.
+    const where = { id, stage: 'starting', provider, credentialId } as const
+    const job = await this.#change(where, { ...running, startedAt: startedAt ?? now })
     if (job) return job
     const current = await this.read(id)
     return current?.stage === 'running' && isDeepStrictEqual(current.operation, operation) ? current : null
@@ -376,7 +381,6 @@ async function endRow(
       ...(isDelayed && job.cancelRequestedAt && { completedAt: job.cancelRequestedAt }),
     },
   })
-  await beside?.(tx, ended)
   const { logStatus: status, error, call } = end
   const { provider, attempts, organisationId, webhookUrl: url } = job
   const [errorCode, errorMessage] = [error?.code ?? null, error?.message ?? null]
@@ -392,6 +396,8 @@ async function endRow(
     attempts,
     call,
   })
+  // After the request log, as at its creation: both lock sums of the organisation.
+  await beside?.(tx, ended)
   const deliveryIds = await webhooks.publish(tx, { organisationId, jobId: id, type: `job.${end.status}`, url, nowMs })
   return { job: ended, deliveryIds }
 }

@@ -1,17 +1,11 @@
 import { z } from 'zod'
 import { serviceTiers } from '../base/service-tier.ts'
+import { storableTime } from '../base/time.ts'
 import { keyProviderPreferences } from '../catalog/provider-preferences.ts'
 import { guardrailsSetting } from './guardrails.ts'
 import { ownKeyModes } from './own-keys.ts'
 import { modes, scopes } from './policy.ts'
 import { maxOverlapHours } from './replaced-secrets.ts'
-
-/** What PostgreSQL and other programs read as it is written; nothing is older than 1970. */
-const years = { fromMs: 0, beforeMs: Date.UTC(10_000, 0) }
-const time = z.iso.datetime({ offset: true }).refine(text => {
-  const ms = Date.parse(text)
-  return ms >= years.fromMs && ms < years.beforeMs
-}, 'must be a time of the years 1970 to 9999')
 
 const limit = z.int().min(0).max(2_147_483_647).nullish().describe('Unset, null or 0 means no limit.')
 
@@ -77,7 +71,7 @@ export const keyPolicy = z.strictObject({
   guardrails: guardrailsSetting
     .nullish()
     .describe('What the texts of its requests and their answers are checked for; null = nothing.'),
-  expires_at: time.nullish().describe('Null = never.'),
+  expires_at: storableTime.nullish().describe('Null = never.'),
 })
 
 /** The body of a request that creates a key. */

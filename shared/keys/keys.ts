@@ -8,7 +8,7 @@ import { storedPreferences } from '../catalog/provider-preferences.ts'
 import { type ApiKey, Prisma, type ProvisioningKey } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
-import { rowsAfter } from '../io/keyset.ts'
+import { containing, literally, rowsAfter } from '../io/keyset.ts'
 import { lockOneKey } from '../io/organisation-locks.ts'
 import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
 import { type ContentColumns, presentContentSetting } from './content-logging.ts'
@@ -110,10 +110,32 @@ function throwNotFound(error: unknown): never {
 function searchFilter(text: string): Prisma.ApiKeyWhereInput {
   return {
     OR: [
-      { name: { contains: text, mode: 'insensitive' } },
-      { prefix: { startsWith: text } },
+      { name: containing(text) },
+      { prefix: { startsWith: literally(text) } },
       ...['last4', 'id', 'hash'].map(field => ({ [field]: text })),
     ],
+  }
+}
+
+/** States of keys by which a list is filtered; `unused`: keys that could be used, and were not for 60 days. */
+export const keyStates = ['active', 'unused', 'disabled', 'expired'] as const
+export type KeyState = (typeof keyStates)[number]
+const unusedMs = 60 * dayMs
+
+function stateFilter(state: KeyState, nowMs: number): Prisma.ApiKeyWhereInput {
+  const isInTime = { OR: [{ expiresAt: null }, { expiresAt: { gt: new Date(nowMs) } }] }
+  const before = { lt: new Date(nowMs - unusedMs) }
+  switch (state) {
+    case 'active':
+      return { disabled: false, revokedAt: null, ...isInTime }
+    case 'unused': {
+      const isIdle = { OR: [{ lastUsedAt: before }, { lastUsedAt: null, createdAt: before }] }
+      return { disabled: false, revokedAt: null, AND: [isInTime, isIdle] }
+    }
+    case 'disabled':
+      return { disabled: true, revokedAt: null }
+    case 'expired':
+      return { disabled: false, revokedAt: null, expiresAt: { lte: new Date(nowMs) } }
   }
 }
 
@@ -126,6 +148,15 @@ const patchableFields = (row: ApiKey) => ({
 const guardUrl = 'guardrails.webhook.url'
 
 type Page = { limit: number; after?: string; order?: 'asc' | 'desc' }
+type KeyFilters = {
+  /** Otherwise without revoked keys. */
+  includeRevoked?: boolean
+  /** See `searchFilter`. */
+  search?: string
+  createdById?: string | undefined
+  environment?: 'live' | 'test' | undefined
+  state?: KeyState | undefined
+}
 type NewKey = z.output<typeof newKey>
 type RollOptions = {
   overlapHours?: number | undefined
@@ -192,12 +223,9 @@ export class Keys {
     return { row, secret, replaced: null }
   }
 
-  /** A page of an organisation's keys by creation time, without revoked ones by default. `after` is a key's hash. `search`: see `searchFilter`. `createdById`: only keys of this creator. Throws 404 for an unknown `after`. */
-  async list(
-    organisationId: string,
-    options: Page & { includeRevoked?: boolean; search?: string; createdById?: string | undefined },
-  ): Promise<ApiKey[]> {
-    const { limit, after, order = 'desc', includeRevoked = false, search, createdById } = options
+  /** A page of an organisation's keys by creation time. `after` is a key's hash. Throws 404 for an unknown one. */
+  async list(organisationId: string, options: Page & KeyFilters): Promise<ApiKey[]> {
+    const { limit, after, order = 'desc', includeRevoked = false, search, createdById, environment, state } = options
     // Keyset pagination by creation time: the key itself may no longer match the filter.
     const last = after === undefined ? null : await this.get(organisationId, after)
     return this.#db.apiKey.findMany({
@@ -205,7 +233,8 @@ export class Keys {
         organisationId,
         ...(!includeRevoked && { revokedAt: null }),
         ...(createdById !== undefined && { createdById }),
-        ...(search && { AND: searchFilter(search) }),
+        ...(environment && { environment }),
+        AND: [search ? searchFilter(search) : {}, state ? stateFilter(state, this.#clock.now()) : {}],
         ...(last && rowsAfter(last, order)),
       },
       orderBy: [{ createdAt: order }, { id: order }],

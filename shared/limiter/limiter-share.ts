@@ -183,7 +183,8 @@ export class LimiterShare {
     if (this.#isClosed) return
     const { inFlight, demand } = this.#holder
     const { share, committed, isBelowFairShare, pausedUntilMs } = this.#lease
-    if (demand === 0 && share === 0) {
+    // A demand that was reported is taken back first: the next one counts as new only if it is higher.
+    if (demand === 0 && share === 0 && this.#reportedDemand === 0) {
       this.#timer.clear()
       this.#lease.endFallback()
     } else if (

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
+import { storableTime } from '../base/time.ts'
 import type { LogExport } from '../generated/prisma/client.ts'
 import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
 import type { Sealer } from '../io/sealer.ts'
@@ -106,8 +107,8 @@ export const exportPatch = z.strictObject(changeable).partial().meta({ id: 'Upda
 export const newReplay = z
   .strictObject({
     streams: z.array(z.enum(streams)).min(1).max(streams.length).optional().describe('Those of the export by default.'),
-    from: z.iso.datetime({ offset: true }).describe('The earliest `created_at` of its rows.'),
-    to: z.iso.datetime({ offset: true }).describe('The end of the window, excluded; at most now.'),
+    from: storableTime.describe('The earliest `created_at` of its rows.'),
+    to: storableTime.describe('The end of the window, excluded; at most now.'),
   })
   .meta({ id: 'CreateLogExportReplayRequest' })
 

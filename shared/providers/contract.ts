@@ -96,7 +96,7 @@ export type DirectAdapter<K extends DirectKind> = {
    * of their responses. Absent where every call takes one request.
    */
   requests?(call: Call<K>): UpstreamRequest[]
-  /** URLs in the body whose bytes must be fetched before `request`, for providers that take no URLs. */
+  /** URLs in the body, as often as it names them, whose bytes must be fetched before `request`, for providers that take no URLs. */
   remoteMedia?(body: DirectKinds[K]['request'], target: Target): string[]
   /** The complete response from parsed JSON. Throws a ProviderError `invalid_response` when it is malformed. */
   answer(json: unknown, call: Call<K>): DirectKinds[K]['answer']

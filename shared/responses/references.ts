@@ -28,7 +28,7 @@ export function hasReferences({ input }: Partial<Pick<ResponsesRequest, 'input'>
 /**
  * Replaces the references in the input of a request by the items that they name: those of `earlier`, which the request
  * continues, then those of the owner's stored responses, newest first, and conversations. What is read counts towards
- * `held`. Throws 400 if nothing is stored for the organisation or it is too much, 404 for an item that does not exist.
+ * `held`. Throws 400 if nothing is stored for the organisation, it is too much, or an item is named twice, 404 for one that does not exist.
  */
 export async function resolveReferences(
   services: ResponseServices,
@@ -39,7 +39,7 @@ export async function resolveReferences(
   const { body, raw } = turn
   if (!hasReferences(body)) return { turn, session: null }
   const given = body.input as ResponsesItem[]
-  const missing = new Set(given.flatMap(item => (isReference(item) ? item.id : [])))
+  const missing = namedIds(given)
   if (missing.size > maxReferences) {
     const message = `\`input\`: a request may refer to ${maxReferences} items at most. Send the items themselves.`
     throw new GatewayError('invalid_request', message, { param: 'input' })
@@ -56,6 +56,21 @@ export async function resolveReferences(
   const input = given.map(item => (isReference(item) ? found.items.get(item.id)! : item))
   const edited = Buffer.from(editBody(raw, body, { input }))
   return { turn: validateRequest(directKinds.responses, { ...body, input }, edited), session: found.session }
+}
+
+/** The ids that the references of an input name. Throws 400 in OpenAI's words for one that is named twice: it would be sent twice. */
+function namedIds(input: readonly ResponsesItem[]): Set<string> {
+  const ids = new Set<string>()
+  for (const item of input) {
+    if (!isReference(item)) continue
+    if (ids.has(item.id)) {
+      const advice = 'Remove duplicate items from your input and try again.'
+      const message = `Duplicate item found with id ${shownId(item.id)}. ${advice}`
+      throw new GatewayError('invalid_request', message, { param: 'input' })
+    }
+    ids.add(item.id)
+  }
+  return ids
 }
 
 type Search = { found: Found; room: Room }
@@ -121,6 +136,10 @@ async function assertKept(
 
 /** In OpenAI's words, by which clients know it: vercel/ai#7543. */
 function itemNotFound(id: string): GatewayError {
-  const message = `Item with id '${id.slice(0, 100)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`
+  const message = `Item with id '${shownId(id)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`
   return new GatewayError('not_found', message, { param: 'input' })
+}
+
+function shownId(id: string): string {
+  return id.slice(0, 100)
 }

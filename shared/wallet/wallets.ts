@@ -138,16 +138,19 @@ export class Wallets {
 
   /**
    * Books a deposit and makes it spendable at once, or from `availableAt` on (ACH). Idempotent by its cause. `alongside` runs in
-   * the same transaction.
+   * the same transaction. Returns false, without a change, when its cause is booked already.
    */
-  async deposit(deposit: Deposit, alongside?: (tx: Connection) => Promise<void>): Promise<void> {
+  async deposit(deposit: Deposit, alongside?: (tx: Connection) => Promise<void>): Promise<boolean> {
     const { organisationId, cause = `deposit:${newId('dep')}` } = deposit
     const createdAt = new Date(this.#clock.now())
-    await this.#db.$transaction(async tx => {
-      if (await bookDeposit(tx, { ...deposit, cause, createdAt })) await alongside?.(tx)
+    const isBooked = await this.#db.$transaction(async tx => {
+      const booked = await bookDeposit(tx, { ...deposit, cause, createdAt })
+      if (booked) await alongside?.(tx)
+      return booked
     })
     // The deposit is committed: if Redis is unavailable, the reconciler copies it later.
     await this.install(organisationId).catch(() => {})
+    return isBooked
   }
 
   async #figures(organisationId: string): Promise<(string | null)[]> {

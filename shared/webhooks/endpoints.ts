@@ -12,6 +12,7 @@ import {
   newestFirst,
   newSigningSecret,
   type SecretPair,
+  type SigningSecrets,
   validSecrets,
   type WebhookSecrets,
 } from './secrets.ts'
@@ -167,24 +168,25 @@ export class WebhookEndpoints {
   }
 
   /**
-   * The secrets that sign each delivery, newest first: those of its endpoint, and the organisation's if the endpoint has none
-   * or the URL was also named by a job, a batch or the alert settings.
+   * The secrets that sign each delivery: those of its endpoint, and the organisation's if the endpoint has none or the URL was
+   * also named by a job, a batch or the alert settings.
    */
-  async listDeliverySecrets(deliveries: readonly SignedDelivery[]): Promise<string[][]> {
+  async listDeliverySecrets(deliveries: readonly SignedDelivery[]): Promise<SigningSecrets[]> {
     const { db, clock } = this.#deps
     const endpointIds = [...new Set(deliveries.flatMap(({ endpointId }) => endpointId ?? []))]
     const endpoints =
       endpointIds.length === 0 ? [] : await db.webhookEndpoint.findMany({ where: { id: { in: endpointIds } } })
-    const own = new Map(endpoints.map(row => [row.id, this.secretsOf(row)]))
+    const rows = new Map(endpoints.map(row => [row.id, row]))
     const signed = deliveries.map(({ endpointId, requested, organisationId }) => {
-      const secrets = endpointId === null ? null : (own.get(endpointId) ?? null)
-      return { secrets, organisationId: secrets === null || requested ? organisationId : null }
+      const row = rows.get(endpointId ?? '')
+      const own = row && row.secret !== null ? row : null
+      return { own, organisationId: own === null || requested ? organisationId : null }
     })
     const organisationIds = [...new Set(signed.flatMap(({ organisationId }) => organisationId ?? []))]
     const shared = await listSigningSecrets(this.#deps, organisationIds, clock.now())
-    return signed.map(({ secrets, organisationId }) => [
-      ...(secrets ? newestFirst(secrets) : []),
-      ...(organisationId === null ? [] : shared.get(organisationId)!),
+    return signed.map(({ own, organisationId }) => () => [
+      ...(own ? newestFirst(this.secretsOf(own)!) : []),
+      ...(organisationId === null ? [] : shared.get(organisationId)!()),
     ])
   }
 

@@ -25,18 +25,21 @@ export async function getWebhookSecrets(
   return secretsOf(store, await getOrCreateRow(store, organisationId), nowMs)
 }
 
-/** The secrets that sign each organisation's webhooks now, newest first. Throws 404 for an unknown organisation. */
+/** Secrets to sign with, newest first, as they are needed: those of others are of use if these cannot be decrypted (503). */
+export type SigningSecrets = () => string[]
+
+/** The secrets that sign each organisation's webhooks now. Throws 404 for an unknown organisation. */
 export async function listSigningSecrets(
   store: WebhookSecretStore,
   organisationIds: string[],
   nowMs: number,
-): Promise<Map<string, string[]>> {
-  const rows = await store.db.organisation.findMany({ where: { id: { in: organisationIds } } })
-  const withSecret = rows.filter(row => row.webhookSecret !== null)
-  const existing = new Map(withSecret.map(row => [row.id, secretsOf(store, row, nowMs)]))
-  const secrets = new Map<string, string[]>()
+): Promise<Map<string, SigningSecrets>> {
+  const where = { id: { in: organisationIds }, webhookSecret: { not: null } }
+  const existing = new Map((await store.db.organisation.findMany({ where })).map(row => [row.id, row]))
+  const secrets = new Map<string, SigningSecrets>()
   for (const id of organisationIds) {
-    secrets.set(id, newestFirst(existing.get(id) ?? (await getWebhookSecrets(store, id, nowMs))))
+    const row = existing.get(id) ?? (await getOrCreateRow(store, id))
+    secrets.set(id, () => newestFirst(secretsOf(store, row, nowMs)))
   }
   return secrets
 }

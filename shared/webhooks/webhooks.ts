@@ -5,7 +5,7 @@ import { newId } from '../base/ids.ts'
 import type { Clock } from '../base/time.ts'
 import type { DeliveryStatus, Prisma, WebhookAttempt, WebhookDelivery } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
-import { rowsAfter } from '../io/keyset.ts'
+import { containing, rowsAfter } from '../io/keyset.ts'
 import { patternsOf } from './events.ts'
 
 /** A delivery still unclaimed this long after it was due has no queue entry: Redis was wiped, or a worker died. */
@@ -230,7 +230,7 @@ export class Webhooks {
         ...(status && { status }),
         ...(type && { type }),
         ...(endpointId && { endpointId }),
-        ...(url && { url: { contains: url, mode: 'insensitive' } }),
+        ...(url && { url: containing(url) }),
         ...(last && rowsAfter(last)),
       },
       orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],

@@ -65,13 +65,11 @@ async function wrong(...conditions: Condition[]): Promise<void> {
   await groupIncidents(gateway.services)
 }
 const failing = (model: string, provider = 'openai'): Condition => ({
-  ...{
-    kind: 'circuit',
-    subject: `${provider}|${model}`,
-    provider,
-    model,
-    message: 'HTTP 500: The server had an error',
-  },
+  kind: 'circuit',
+  subject: `${provider}|${model}`,
+  provider,
+  model,
+  message: 'HTTP 500: The server had an error',
 })
 
 test.serial('an outage of three models is one incident, told once when it opened and once when it is over', async t => {
@@ -185,7 +183,10 @@ test.serial('a message that fails at every attempt ends as failed, with the reas
 
 test.serial('quiet hours: email and Slack wait for their end, a webhook does not', async t => {
   await change({
-    ...{ webhook_url: receiver.url, slack_url: slack.url, quiet_from: '22:00', quiet_to: '07:00' },
+    webhook_url: receiver.url,
+    slack_url: slack.url,
+    quiet_from: '22:00',
+    quiet_to: '07:00',
     time_zone: 'Europe/Berlin',
   })
   clock.set('2027-03-10T23:30:00Z')
@@ -245,8 +246,11 @@ test.serial('a test of each channel arrives, in quiet hours too; one that leads 
   t.is((await send('slack')).status, 400)
   t.is((await send('fax')).status, 400)
   await change({
-    ...{ webhook_url: receiver.url, slack_url: slack.url, emails: ['oncall@example.com'] },
-    ...{ quiet_from: '00:00', quiet_to: '23:59' },
+    webhook_url: receiver.url,
+    slack_url: slack.url,
+    emails: ['oncall@example.com'],
+    quiet_from: '00:00',
+    quiet_to: '23:59',
   })
   const { secret } = await get<{ secret: string }>(`${path}/secret`)
   for (const channel of ['email', 'webhook', 'slack']) {

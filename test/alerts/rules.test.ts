@@ -69,9 +69,23 @@ async function log({ organisationId }: SignedUp, count: number, logged: Logged =
   const { db } = gateway.services
   const { status = 200, streamed = false, durationMs = 100, costNano = 0n, keyId = 'key_1' } = logged
   const row = {
-    ...{ organisationId, keyId, requestId: 'req_1', kind: 'chat', environment: 'live' as const, model: 'gpt-4o' },
-    ...{ status, streamed, attempts: 1, promptTokens: 1, completionTokens: 1, cachedTokens: 0 },
-    ...{ reasoningTokens: 0, estimated: false, costNano, durationMs, firstByteMs: durationMs },
+    organisationId,
+    keyId,
+    requestId: 'req_1',
+    kind: 'chat',
+    environment: 'live' as const,
+    model: 'gpt-4o',
+    status,
+    streamed,
+    attempts: 1,
+    promptTokens: 1,
+    completionTokens: 1,
+    cachedTokens: 0,
+    reasoningTokens: 0,
+    estimated: false,
+    costNano,
+    durationMs,
+    firstByteMs: durationMs,
   }
   const createdAt = new Date(clock.now())
   await db.generation.createMany({
@@ -113,7 +127,11 @@ test.serial('an error rate is raised once, and resolved after two evaluations be
   const [raised, resolved] = posted()
   t.like(raised, { type: 'alert.raised' })
   t.like(raised.data, {
-    ...{ object: 'alert.raised', subject: null, value: 45, resolved_at: null, since: '2027-03-10T12:02:00.000Z' },
+    object: 'alert.raised',
+    subject: null,
+    value: 45,
+    resolved_at: null,
+    since: '2027-03-10T12:02:00.000Z',
     measured_from: '2027-03-10T11:57:00.000Z',
   })
   t.deepEqual(raised.data.rule, { id: rule.id, name: 'A rule', kind: 'error_rate', threshold: 20, window: '5m' })

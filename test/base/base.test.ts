@@ -82,7 +82,10 @@ test('every error code has the documented status and type', t => {
   }
   t.deepEqual([...known], [])
   t.deepEqual(new GatewayError('invalid_json', 'x', { param: 'a.0' }).body.error, {
-    ...{ message: 'x', type: 'invalid_request_error', code: 'invalid_json', param: 'a.0' },
+    message: 'x',
+    type: 'invalid_request_error',
+    code: 'invalid_json',
+    param: 'a.0',
   })
 })
 

@@ -280,8 +280,12 @@ test('a fault for a secret that is easy to guess where others reach the gateway;
 test('a warning for what is unsafe where others reach the gateway, and none on this machine', t => {
   const catalog = loadCatalog()
   const settings = {
-    ...{ ENCRYPTION_KEY: strong, SMTP_URL: 'smtp://mail.example.com', ALLOW_PRIVATE_URLS: 'true', DYNO: 'web.1' },
-    ...{ STRIPE_SECRET_KEY: 'sk_test_x', STRIPE_WEBHOOK_SECRET: 'whsec_x' },
+    ENCRYPTION_KEY: strong,
+    SMTP_URL: 'smtp://mail.example.com',
+    ALLOW_PRIVATE_URLS: 'true',
+    DYNO: 'web.1',
+    STRIPE_SECRET_KEY: 'sk_test_x',
+    STRIPE_WEBHOOK_SECRET: 'whsec_x',
   }
   const warnings = (more: Record<string, string>) =>
     startWarnings(load({ ...stores, ...settings, ...more }), catalog).map(line => line.split(' ')[0])

@@ -61,7 +61,11 @@ const bodies: Record<keyof typeof directKinds, object[]> = {
   generate_content: [
     { model: 'x', contents: [{ role: 'user', parts: [{ text: 'Hi' }] }] },
     {
-      ...{ model: 'x', stream: true, alt: 'sse', mode: 'cost', unknown_field: 1 },
+      model: 'x',
+      stream: true,
+      alt: 'sse',
+      mode: 'cost',
+      unknown_field: 1,
       systemInstruction: { parts: [{ text: 'Be brief.' }] },
       tools: [{ functionDeclarations: [{ name: 'w', parameters: { type: 'OBJECT' } }] }, { googleSearch: {} }],
       toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['w'] } },
@@ -85,7 +89,11 @@ const bodies: Record<keyof typeof directKinds, object[]> = {
   messages: [
     { model: 'x', max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }], temperature: null },
     {
-      ...{ model: 'x', max_tokens: 5, stream: true, mode: 'cost', unknown_field: 1 },
+      model: 'x',
+      max_tokens: 5,
+      stream: true,
+      mode: 'cost',
+      unknown_field: 1,
       system: [marked],
       thinking: { type: 'enabled', budget_tokens: 1024 },
       tools: [
@@ -111,7 +119,12 @@ const bodies: Record<keyof typeof directKinds, object[]> = {
   responses: [
     { model: 'x', input: 'Hi', stream: null },
     {
-      ...{ model: 'x', instructions: 'Be brief', stream: true, store: false, mode: 'cost', client_metadata: { a: 1 } },
+      model: 'x',
+      instructions: 'Be brief',
+      stream: true,
+      store: false,
+      mode: 'cost',
+      client_metadata: { a: 1 },
       max_output_tokens: 5,
       text: { format: { type: 'json_schema', name: 's', schema: {} }, verbosity: 'low' },
       reasoning: { effort: 'low', summary: 'auto' },

@@ -1,5 +1,6 @@
 import { stepBatch } from '../../shared/batches/step.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
+import { storeUnavailable } from '../../shared/io/outage.ts'
 import type { Services } from '../../shared/open-services.ts'
 import { startOpenAiBatches } from '../emulators/openai-batches.ts'
 import {
@@ -37,6 +38,7 @@ const visit = (id: string, services: Services = world.gateway.services) =>
   stepBatch(services, id, new AbortController().signal)
 const directCalls = () => openai.emulator.requests.filter(({ path }) => path.endsWith('/chat/completions')).length
 const lost = () => new Error('the connection broke')
+const outage = storeUnavailable(lost())
 
 async function created(door: Door): Promise<string> {
   return (await createBatch(door, await uploadInput(door, jsonLines(lines)))).id
@@ -97,6 +99,24 @@ test.serial('without a hold once Redis did not answer when the hold was made', a
   t.deepEqual(batch.request_counts, { total: 5, completed: 5, failed: 0 })
   t.is(await chargedNano(world, account), costNano(await resultsOf(door, batch)))
 })
+
+for (const batch_routing of ['auto', 'provider'] as const)
+  test.serial(
+    `in_progress while Redis is away, then handed to the provider: batch_routing ${batch_routing}`,
+    async t => {
+      const door = doorOf(await world.gateway.account())
+      const before = openai.batches.size
+      const { id } = await createBatch(door, await uploadInput(door, jsonLines(lines)), { batch_routing })
+      const { services } = world.gateway
+      const away = { ...services, admission: broken(services.admission, 'admit', async () => Promise.reject(outage)) }
+      await t.throwsAsync(visit(id, away), { is: outage })
+      t.is((await batchOf(door, id)).status, 'in_progress')
+      t.is(await visit(id), null)
+      t.is(openai.batches.size, before + 1)
+      t.like(await batchOf(door, id), { status: 'completed', provider: 'openai' })
+      t.is(directCalls(), 0)
+    },
+  )
 
 test.serial('given back at once when the provider forgets the batch before its first look', async t => {
   const account = await world.gateway.account()

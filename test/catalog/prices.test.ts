@@ -28,7 +28,9 @@ test('priced: the Anthropic answer with cache reads and writes costs $0.000515',
 test('priced: cache writes of one hour at Anthropic’s own factor, below and above its long context', t => {
   const cost = (prompt_tokens: number, cache_write_1h_tokens: number) =>
     tokenCost(tokenPrice('claude-sonnet-4-5', 'anthropic'), {
-      ...{ prompt_tokens, completion_tokens: 0, total_tokens: prompt_tokens },
+      prompt_tokens,
+      completion_tokens: 0,
+      total_tokens: prompt_tokens,
       prompt_tokens_details: { cache_write_tokens: prompt_tokens, cache_write_1h_tokens },
     })
   t.is(usdPerUnit(cost(1_000, 1_000)), '0.006')

@@ -11,9 +11,21 @@ const price = { unit: 'token', input: '1', output: '2' }
 function load(additions: object, more: object = {}) {
   const file = join(folder, 'catalog.json')
   const row = {
-    ...{ id: 'lab-chat', name: 'Lab', type: 'chat', owned_by: 'lab', created: 0, description: '' },
-    ...{ context_length: null, max_output_tokens: null, input_modalities: ['text'], output_modalities: ['text'] },
-    ...{ supported_parameters: [], quality: null, expires_on: null, price_source: null, price_as_of: null },
+    id: 'lab-chat',
+    name: 'Lab',
+    type: 'chat',
+    owned_by: 'lab',
+    created: 0,
+    description: '',
+    context_length: null,
+    max_output_tokens: null,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    supported_parameters: [],
+    quality: null,
+    expires_on: null,
+    price_source: null,
+    price_as_of: null,
     providers: [{ provider: 'openai', upstream_model: 'm', price, ...additions }],
     ...more,
   }

@@ -18,8 +18,12 @@ const xai = use(test, startXaiRealtime)
 const world = use(test, () => {
   const env = {
     ...measured,
-    ...{ XAI_API_KEY: 'xai-provider', XAI_BASE_URL: `${xai.url}/v1`, REALTIME_MAX_MINUTES: '5' },
-    ...{ UPSTREAM_READ_ON_MS: '0', OPENROUTER_API_KEY: '', UPSTREAM_MAX_PAUSE_MS: '600000' },
+    XAI_API_KEY: 'xai-provider',
+    XAI_BASE_URL: `${xai.url}/v1`,
+    REALTIME_MAX_MINUTES: '5',
+    UPSTREAM_READ_ON_MS: '0',
+    OPENROUTER_API_KEY: '',
+    UPSTREAM_MAX_PAUSE_MS: '600000',
   }
   return startWorld(env, clocks.wall, clocks.monotonic)
 })

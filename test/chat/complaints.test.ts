@@ -47,7 +47,9 @@ test.serial(
   'complaint 1, streamed usage missing or estimated: exact, and no chunk more than was asked for',
   async t => {
     const usage = {
-      ...{ prompt_tokens: 11, completion_tokens: 2_003, total_tokens: 2_014 },
+      prompt_tokens: 11,
+      completion_tokens: 2_003,
+      total_tokens: 2_014,
       completion_tokens_details: { reasoning_tokens: 2_000 },
     }
     world.openai.next(stating(usage))
@@ -65,7 +67,9 @@ test.serial(
   'complaint 2, cached tokens billed twice: each token is in one class, whatever else it is counted as',
   async t => {
     const usage = {
-      ...{ prompt_tokens: 262_960, completion_tokens: 3, total_tokens: 262_963 },
+      prompt_tokens: 262_960,
+      completion_tokens: 3,
+      total_tokens: 262_963,
       prompt_tokens_details: { cached_tokens: 257_955, text_tokens: 262_960, image_tokens: 1_000 },
     }
     world.openai.next(stating(usage))
@@ -76,7 +80,9 @@ test.serial(
 
 test.serial('complaint 3, cached tokens lost in streams: a stream costs what the whole answer costs', async t => {
   const usage = {
-    ...{ prompt_tokens: 40_000, completion_tokens: 3, total_tokens: 40_003 },
+    prompt_tokens: 40_000,
+    completion_tokens: 3,
+    total_tokens: 40_003,
     prompt_tokens_details: { cached_tokens: 39_000 },
   }
   const costs: number[] = []
@@ -276,12 +282,17 @@ test.serial(
   'complaint 20, a schema lost on the fallback: the model that takes over is given it, in its own form',
   async t => {
     const schema = {
-      ...{ type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+      type: 'object',
+      properties: { name: { type: 'string' } },
+      required: ['name'],
       additionalProperties: false,
     }
     world.openai.next(serverError, serverError, serverError)
     const answer = await ask('/v1/responses', {
-      ...{ model: 'gpt-4.1', models: ['claude-sonnet-4-5'], input: 'Who?', max_output_tokens: 200 },
+      model: 'gpt-4.1',
+      models: ['claude-sonnet-4-5'],
+      input: 'Who?',
+      max_output_tokens: 200,
       provider: { only: ['openai', 'anthropic'] },
       text: { format: { type: 'json_schema', name: 'person', strict: true, schema } },
     })

@@ -103,7 +103,11 @@ for (const model of overChat) {
     t.is((usage as unknown as { cost: number }).cost, nano / 1e9)
     t.false('parts' in usage!)
     const stream = await sdk.completions.create({
-      ...{ model, prompt: prompts, max_tokens: 100, ...(n > 1 && { n }), echo: true },
+      model,
+      prompt: prompts,
+      max_tokens: 100,
+      ...(n > 1 && { n }),
+      echo: true,
       stream: true,
       stream_options: { include_usage: true },
     })

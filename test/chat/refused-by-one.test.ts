@@ -107,7 +107,9 @@ const accountFaults: [name: string, model: string, status: number, body: object]
     {
       error: {
         message: 'Account x is suspended, possibly due to reaching the monthly spending limit or failure to pay',
-        ...{ param: null, code: 'PRECONDITION_FAILED', type: 'error' },
+        param: null,
+        code: 'PRECONDITION_FAILED',
+        type: 'error',
       },
     },
   ],

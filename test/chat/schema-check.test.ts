@@ -88,7 +88,9 @@ const anySchema = fc.letrec(tie => ({
     ),
     fc.record({ type: fc.constant('array'), items: tie('schema') }),
     fc.dictionary(fc.stringMatching(/^[a-z]{1,5}$/), tie('schema'), { maxKeys: 4 }).map(properties => ({
-      ...{ type: 'object', properties, additionalProperties: false },
+      type: 'object',
+      properties,
+      additionalProperties: false,
       required: Object.keys(properties),
     })),
   ),

@@ -25,7 +25,8 @@ function writes({ text, calls = [], finish = calls.length > 0 ? 'tool_calls' : '
   return (request, response) => {
     const { stream, tools = [] } = request.body
     const made = calls.map(({ name = tools.at(-1)?.function.name, args }, index) => ({
-      ...{ id: `call_${index}`, type: 'function' },
+      id: `call_${index}`,
+      type: 'function',
       function: { name, arguments: args },
     }))
     if (!stream) {
@@ -287,7 +288,10 @@ test.serial('200 in the other dialects by their SDKs', async t => {
 test.serial('200 under the rules of each dialect: an invalid answer goes to the next model', async t => {
   const { live } = await gateway.account()
   const body = {
-    ...{ model: deepseekModel, models: [llama], max_tokens: 100, messages: [{ role: 'user', content: 'Oslo?' }] },
+    model: deepseekModel,
+    models: [llama],
+    max_tokens: 100,
+    messages: [{ role: 'user', content: 'Oslo?' }],
     output_config: { format: { type: 'json_schema', schema } },
   }
   deepseek.next(obeying('deepseek', { text: '{}' }))

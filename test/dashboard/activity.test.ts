@@ -41,10 +41,25 @@ async function log(
   { organisationId } = owner,
 ) {
   const row = {
-    ...{ createdAt: new Date(at), organisationId, keyId, requestId: 'req_x', kind: 'chat' },
-    ...{ environment: 'live' as const, model: 'gpt-5', provider: 'openai', status: 200, streamed: false, attempts: 1 },
-    ...{ promptTokens: 10, completionTokens: 5, cachedTokens: 0, reasoningTokens: 0, estimated: false },
-    ...{ costNano: 10_000_000n, durationMs: 100, ...fields },
+    createdAt: new Date(at),
+    organisationId,
+    keyId,
+    requestId: 'req_x',
+    kind: 'chat',
+    environment: 'live' as const,
+    model: 'gpt-5',
+    provider: 'openai',
+    status: 200,
+    streamed: false,
+    attempts: 1,
+    promptTokens: 10,
+    completionTokens: 5,
+    cachedTokens: 0,
+    reasoningTokens: 0,
+    estimated: false,
+    costNano: 10_000_000n,
+    durationMs: 100,
+    ...fields,
   }
   await world.gateway.services.db.generation.createMany({
     data: Array.from({ length: count }, () => ({ ...row, id: newId('chatcmpl') })),
@@ -242,8 +257,12 @@ test('an outage is current from its first failure until the provider answers aga
     now: [],
     over: [
       {
-        ...{ kind: 'failing', provider: 'openai', failed: 12, requests: 17 },
-        ...{ from: '2026-11-21T14:12:30.000Z', to: '2026-11-21T14:13:00.000Z' },
+        kind: 'failing',
+        provider: 'openai',
+        failed: 12,
+        requests: 17,
+        from: '2026-11-21T14:12:30.000Z',
+        to: '2026-11-21T14:13:00.000Z',
       },
     ],
   })

@@ -139,7 +139,10 @@ test.serial('each change is noted with the person who made it', async t => {
     const values: Record<string, string> = {
       ...filled.ids.find(([part]) => path.includes(part))?.[1],
       ...(part && { id: await namedIds[part]!() }),
-      ...{ organisation: person.organisationId, provider: 'openai', queue: 'webhooks', name: 'saved' },
+      organisation: person.organisationId,
+      provider: 'openai',
+      queue: 'webhooks',
+      name: 'saved',
     }
     const mine = { actorId: person.userId, actorKind: path.startsWith(operator) ? 'operator' : 'user' }
     const before = await db.auditEvent.count({ where: mine })

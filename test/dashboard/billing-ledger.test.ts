@@ -216,7 +216,11 @@ test.serial(
       const cause = kind === 'deposit' ? `topup:top_${i}:${events[next(events.length)]}` : `${kind}:of_${i}`
       const ofKey = kind === 'charge' || kind === 'excess' || kind === 'refund'
       return {
-        ...{ organisationId, kind, cause, amountNano: isOut ? -amount : amount, createdAt: new Date(at) },
+        organisationId,
+        kind,
+        cause,
+        amountNano: isOut ? -amount : amount,
+        createdAt: new Date(at),
         keyId: ofKey ? keys[next(2)]!.id : null,
         ...(kind === 'deposit' && { method: 'ach', availableAt: new Date(at + 5 * dayMs) }),
       }

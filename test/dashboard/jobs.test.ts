@@ -247,6 +247,15 @@ test.serial('completed: a batch shows its counts, its files and its first errors
   t.deepEqual(await idsBy(member.visitor, 'batches', '', 1), [broken.id, id])
   t.deepEqual(await idsBy(member.visitor, 'batches', '&status=completed'), [id])
   t.deepEqual(await idsBy(member.visitor, 'batches', '&environment=live'), [])
+  const { requestId, createdAt } = await gateway.services.db.batch.findUniqueOrThrow({ where: { id } })
+  for (const q of [id, requestId]) t.deepEqual(await idsBy(member.visitor, 'batches', `&q=${q}`), [id])
+  t.deepEqual(await idsBy(member.visitor, 'batches', '&q=batch_none'), [])
+  t.deepEqual(await idsBy(member.visitor, 'batches', '&span=1h'), [broken.id, id])
+  t.deepEqual(await idsBy(member.visitor, 'batches', `&to=${createdAt.toISOString()}`), [])
+  t.is(
+    (await member.visitor.fetch(`${owner.base}/batches?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z`)).status,
+    400,
+  )
 
   for (const [method, rest] of [
     ['GET', ''],

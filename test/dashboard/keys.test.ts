@@ -98,6 +98,25 @@ test('200 with a page of keys, found by what is shown of them; revoked ones when
   t.deepEqual(await names(`?limit=2&after=${first.last_id}`), ['Payroll'])
   await owner.visitor.json(`${owner.base}/keys/${made[0]}`, { method: 'DELETE' })
   t.deepEqual(await names('?search=pay'), [])
+  t.deepEqual(await names('?search=%25'), [], 'no pattern')
+  const everything = await names('')
+  t.deepEqual(await names('?state=active'), everything)
+  t.deepEqual(await names('?state=unused'), [])
+  const inBoth = await Promise.all(['live', 'test'].map(one => names(`?environment=${one}`)))
+  t.deepEqual(inBoth.flat().sort(), [...everything].sort())
+  const { db } = gateway.services
+  const shopKey = { where: { organisationId: owner.organisationId, name: 'Web shop' } }
+  const past = new Date(Date.now() - 61 * 86_400_000)
+  for (const [data, state] of [
+    [{ createdAt: past }, 'unused'],
+    [{ expiresAt: past }, 'expired'],
+    [{ disabled: true }, 'disabled'],
+  ] as const) {
+    await db.apiKey.updateMany({ ...shopKey, data })
+    t.deepEqual(await names(`?state=${state}`), ['Web shop'], state)
+    t.is((await names('?state=active')).includes('Web shop'), state === 'unused', state)
+  }
+  await db.apiKey.updateMany({ ...shopKey, data: { createdAt: new Date(), expiresAt: null, disabled: false } })
   t.deepEqual(await names('?search=pay&include_revoked=true'), ['Payroll'])
 })
 
@@ -370,6 +389,8 @@ test('200 with the audit log in pages without gaps, filtered; 403 for a member, 
     ['action=key.creat', 0],
     [`actor=${member.visitor.email.toUpperCase()}`, 4],
     [`actor=${owner.userId}`, 2],
+    ['actor=%25', 0],
+    ['target=_', 0],
     ['target=payroll', 4],
     [`target=${data.id}&action=key.revoked`, 1],
   ] as const)

@@ -157,7 +157,9 @@ test.serial('a refused key is an incident, without the key', async t => {
     }),
     [
       {
-        ...{ organisationId: null, actorName: operator.visitor.email, targetId: 'openai' },
+        organisationId: null,
+        actorName: operator.visitor.email,
+        targetId: 'openai',
         changes: { [key]: [null, outcome] },
       },
     ],
@@ -190,8 +192,16 @@ test.serial('a webhook endpoint whose attempts keep failing is an incident, unti
   const deliver = (id: string, attempts: number, deliveredAt: Date | null = null) =>
     db.webhookDelivery.create({
       data: {
-        ...{ id, organisationId, endpointId, url, attempts, deliveredAt, type: 'job.completed', data: {} },
-        ...{ status: deliveredAt ? 'delivered' : 'pending', nextAttemptAt: new Date(Date.now() + 3_600_000) },
+        id,
+        organisationId,
+        endpointId,
+        url,
+        attempts,
+        deliveredAt,
+        type: 'job.completed',
+        data: {},
+        status: deliveredAt ? 'delivered' : 'pending',
+        nextAttemptAt: new Date(Date.now() + 3_600_000),
       },
     })
   const look = async () => {
@@ -319,7 +329,8 @@ test.serial('queues: backlog, failed entries with their reason, retried, removed
   const promoted = await post<EntriesChanged>('/queues/maintenance/retry', { ids: ['entry-2', 'gone'] })
   t.deepEqual(promoted, { changed: 1, skipped: 1 })
   t.deepEqual(await post<EntriesChanged>('/queues/maintenance/remove', { ids: ['entry-1', 'entry-2'] }), {
-    ...{ changed: 2, skipped: 0 },
+    changed: 2,
+    skipped: 0,
   })
   t.like(await state(), { waiting: 0, delayed: 0, failed: 0 })
   t.is((await operator.visitor.fetch(`${base}/queues/toString/entries`)).status, 404)

@@ -12,7 +12,7 @@ import { commands } from '../../api/operator/commands.ts'
 import { parseCommand, UsageError } from '../../api/operator/parse.ts'
 import { seedDemo } from '../../dev/seed.ts'
 import { ProviderError } from '../../shared/providers/provider-error.ts'
-import { signUp, Visitor } from '../support/dashboard/dashboard.ts'
+import { errorCode, signUp, Visitor } from '../support/dashboard/dashboard.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway, useStores } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
@@ -160,6 +160,28 @@ test('an operator finds and makes organisations, credits them and issues provisi
   t.true(audited.every(({ actorKind, actorId }) => actorKind === 'operator' && actorId === operator.userId))
 })
 
+test('credits with an id are booked once; 409 for other credits with it', async t => {
+  const { organisationId } = await gateway.account({ usd: '1' })
+  const path = `${base}/organisations/${organisationId}/credits`
+  const credit = { id: 'credit-of-a-form', amount_usd: 5, method: 'grant' }
+  const same = await Promise.all(Array.from({ length: 4 }, () => operator.visitor.fetch(path, { body: credit })))
+  t.deepEqual(
+    same.map(({ status }) => status),
+    [200, 200, 200, 200],
+  )
+  t.like(await operator.visitor.json(path, { body: credit }), { balance_usd: 6 })
+  t.is(await gateway.services.db.auditEvent.count({ where: { organisationId, action: 'credit.added' } }), 1)
+  for (const other of [{ amount_usd: 6 }, { method: 'card' }]) {
+    const refused = await operator.visitor.fetch(path, { body: { ...credit, ...other } })
+    t.is(await errorCode(refused), 'idempotency_key_reused')
+  }
+  const elsewhere = `${base}/organisations/${customer.organisationId}/credits`
+  t.is((await operator.visitor.fetch(elsewhere, { body: credit })).status, 409)
+  t.is((await operator.visitor.fetch(path, { body: { ...credit, id: 'a:b:c:d:e' } })).status, 400)
+  await run('credit', 'add', '--org', organisationId, '--usd', '5', '--id', credit.id)
+  t.is((await gateway.services.wallets.view(organisationId)).balanceNano, 6_000_000_000n)
+})
+
 test('providers show circuits, error rates and how many credentials they have, and never a secret', async t => {
   const { health, upstreams, catalog } = gateway.services
   const target = upstreams
@@ -213,6 +235,7 @@ test('promoted and demoted in force at once, by page and by command', async t =>
   t.is((await change(userId, true)).status, 200)
   t.true(await allowed())
   const { data } = await operator.visitor.json<PeoplePage>(`${base}/people?search=${visitor.email}&operator=true`)
+  t.deepEqual((await operator.visitor.json<PeoplePage>(`${base}/people?search=%25`)).data, [], 'no pattern')
   t.like(data, [{ id: userId, operator: true, email_verified: true, organisations: [{ role: 'owner' }] }])
   await run('user', 'promote', '--email', visitor.email.toUpperCase(), '--demote')
   t.false(await allowed())

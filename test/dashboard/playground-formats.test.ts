@@ -51,7 +51,10 @@ const weather = {
 }
 let lastId = 0
 const says = (text: string, pictures: string[] = []): Turn => ({
-  ...{ id: ++lastId, role: 'user', text, pictures: pictures.map(url => ({ name: 'a.png', url })) },
+  id: ++lastId,
+  role: 'user',
+  text,
+  pictures: pictures.map(url => ({ name: 'a.png', url })),
 })
 
 function promptOf(model: string, turns: Turn[], more: Partial<Prompt> = {}): Prompt {

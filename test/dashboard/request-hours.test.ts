@@ -40,23 +40,28 @@ const pick = <T>(values: readonly T[]): T => values[draw(values.length)]!
 function drawRow(organisationId: string): Row {
   const small = draw(30) > 0
   return {
-    ...{
-      id: newId('chatcmpl'),
-      requestId: newId('req'),
-      organisationId,
-      keyId: 'key',
-      kind: pick(['chat', 'chat', 'image']),
-    },
+    id: newId('chatcmpl'),
+    requestId: newId('req'),
+    organisationId,
+    keyId: 'key',
+    kind: pick(['chat', 'chat', 'image']),
     createdAt: new Date(nowMs - draw(hours) * hourMs - pick([20 * 60_000, draw(hourMs)])),
-    ...{
-      environment: pick(['live', 'live', 'test'] as const),
-      model: draw(40) === 0 ? 'rare' : 'gpt-5',
-      provider: 'openai',
-    },
-    ...{ status: pick([200, 200, 200, 429, 502]), streamed: false, attempts: 1, cachedTokens: 0, reasoningTokens: 0 },
-    ...{ estimated: false, waiver: 'no_price', metadata: { team: pick(['a', 'b']) }, calls: draw(20) === 0 ? 2 : 1 },
-    ...{ costNano: BigInt(draw(small ? 1_000 : 1_000_000_000)), durationMs: draw(small ? 100 : 100_000) },
-    ...{ promptTokens: draw(small ? 10 : 10_000), completionTokens: draw(small ? 10 : 10_000) },
+    environment: pick(['live', 'live', 'test'] as const),
+    model: draw(40) === 0 ? 'rare' : 'gpt-5',
+    provider: 'openai',
+    status: pick([200, 200, 200, 429, 502]),
+    streamed: false,
+    attempts: 1,
+    cachedTokens: 0,
+    reasoningTokens: 0,
+    estimated: false,
+    waiver: 'no_price',
+    metadata: { team: pick(['a', 'b']) },
+    calls: draw(20) === 0 ? 2 : 1,
+    costNano: BigInt(draw(small ? 1_000 : 1_000_000_000)),
+    durationMs: draw(small ? 100 : 100_000),
+    promptTokens: draw(small ? 10 : 10_000),
+    completionTokens: draw(small ? 10 : 10_000),
   }
 }
 

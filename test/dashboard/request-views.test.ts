@@ -58,10 +58,25 @@ test('choices of filters have the number of requests that they find with the oth
   const ada = await signUp(gateway)
   const log = (count: number, fields: Partial<Prisma.GenerationCreateManyInput>) => {
     const row = {
-      ...{ createdAt: new Date(Date.now() - 90_000), organisationId: ada.organisationId, keyId: 'key_1' },
-      ...{ requestId: 'req_x', kind: 'chat', environment: 'live' as const, model: 'gpt-5', provider: 'openai' },
-      ...{ status: 200, streamed: false, attempts: 1, promptTokens: 1, completionTokens: 1, cachedTokens: 0 },
-      ...{ reasoningTokens: 0, estimated: false, costNano: 1n, durationMs: 1, ...fields },
+      createdAt: new Date(Date.now() - 90_000),
+      organisationId: ada.organisationId,
+      keyId: 'key_1',
+      requestId: 'req_x',
+      kind: 'chat',
+      environment: 'live' as const,
+      model: 'gpt-5',
+      provider: 'openai',
+      status: 200,
+      streamed: false,
+      attempts: 1,
+      promptTokens: 1,
+      completionTokens: 1,
+      cachedTokens: 0,
+      reasoningTokens: 0,
+      estimated: false,
+      costNano: 1n,
+      durationMs: 1,
+      ...fields,
     }
     const data = Array.from({ length: count }, () => ({ ...row, id: newId('chatcmpl') }))
     return gateway.services.db.generation.createMany({ data })

@@ -68,6 +68,7 @@ const rowOf = (name: string) => generationOf(world, ids[name]!)
 
 test('a request is found by every filter, and by the beginning of each of its ids', async t => {
   const [plain, embedding, failed] = await Promise.all([rowOf('plain'), rowOf('embedding'), rowOf('failed')])
+  const failedText = failed.errorMessage!
   const soon = new Date(plain.createdAt.getTime() + 1).toISOString()
   const cases: [query: string, found: string[]][] = [
     ['?status=ok', ['auto', 'embedding', 'job', 'plain', 'sandbox', 'second']],
@@ -90,6 +91,9 @@ test('a request is found by every filter, and by the beginning of each of its id
     ['?status=refused', []],
     ['?error_code=invalid_request', ['refused']],
     ['?error_code=invalid_request&status=502', []],
+    [`?error_message=${encodeURIComponent(failedText.slice(3, 30).toUpperCase())}`, ['failed']],
+    ['?error_message=%25', []],
+    ['?error_message=_', []],
     ['?min_input_tokens=1&min_output_tokens=1&type=embedding', []],
     ['?min_output_tokens=1&model=gpt-5-mini', ['second']],
     ['?min_input_tokens=1000000', []],
@@ -126,7 +130,9 @@ test('pages follow each other without a gap, also where times are the same', asy
   const at = Math.floor(Date.now() / 1_000) * 1_000 - 3_600_000
   const { routing: _, parameters: _parameters, metadata: _metadata, ...row } = base
   const data = Array.from({ length: 25 }, (_, i) => ({
-    ...{ ...row, id: newId('chatcmpl'), organisationId: account.organisationId },
+    ...row,
+    id: newId('chatcmpl'),
+    organisationId: account.organisationId,
     createdAt: new Date(at - Math.floor(i / 4) * 1_500_000),
   }))
   await db.generation.createMany({ data })
@@ -296,6 +302,8 @@ test('exported as CSV: what a search finds', async t => {
     'sandbox',
   ])
   t.true(lines.some(line => line.includes(',customer-7,conversation-1,')))
+  // Two keys may have one name; tags are what costs are split by.
+  t.regex(head!, /,request_id,key_id,metadata$/)
   const json = await visitor.fetch(`${base}/requests.jsonl?type=chat&model=gpt-5`)
   t.is(json.headers.get('content-type'), 'application/jsonl')
   t.regex(json.headers.get('content-disposition')!, /-requests-\d{4}-\d\d-\d\d-to-\d{4}-\d\d-\d\d\.jsonl/)
@@ -306,6 +314,7 @@ test('exported as CSV: what a search finds', async t => {
   t.is(objects.length, 2)
   t.deepEqual(Object.keys(objects[0]!), head!.split(','))
   const plain = await rowOf('plain')
+  t.true(lines.some(line => line.endsWith(`,${plain.keyId},"{""team"":""search""}"`)))
   t.like(
     objects.find(({ id }) => id === ids.plain),
     { streamed: false, prompt_tokens: plain.promptTokens, end_user: 'customer-7', error_code: null },

@@ -121,16 +121,18 @@ test.serial('the largest series are shown, the others as one, and none of anothe
   const hour = new Date('2026-11-18T08:00:00Z')
   const counts = { requests: 1n, promptTokens: 1n, completionTokens: 0n, cachedTokens: 0n, reasoningTokens: 0n }
   const data = Array.from({ length: 12 }, (_, i) => ({
-    ...{
-      organisationId,
-      hour,
-      keyId: 'key_x',
-      model: `m${i}`,
-      provider: '',
-      kind: 'chat',
-      environment: 'live' as const,
-    },
-    ...{ ...counts, latency: [], firstByte: [], outcome: 'ok', costNano: BigInt((i + 1) * 1_000_000_000) },
+    organisationId,
+    hour,
+    keyId: 'key_x',
+    model: `m${i}`,
+    provider: '',
+    kind: 'chat',
+    environment: 'live' as const,
+    ...counts,
+    latency: [],
+    firstByte: [],
+    outcome: 'ok',
+    costNano: BigInt((i + 1) * 1_000_000_000),
   }))
   await db.usageHour.createMany({ data })
   const { series, total } = await chart('?span=7d', other)
@@ -215,9 +217,19 @@ test.serial(
     const { organisationId } = other
     const counts = { promptTokens: 3n, completionTokens: 2n, cachedTokens: 1n, reasoningTokens: 0n }
     const data = Array.from({ length: 73 }, (_, i) => ({
-      ...{ organisationId, hour: new Date('2026-10-08T08:00:00Z'), keyId: 'key_x', model: `m${i}`, provider: '' },
-      ...{ kind: 'chat', environment: 'live' as const, latency: [], firstByte: [], ...counts },
-      ...{ outcome: i % 3 === 0 ? 'failed' : 'ok', requests: BigInt(i + 1), costNano: BigInt((i + 1) * 1_000_000_007) },
+      organisationId,
+      hour: new Date('2026-10-08T08:00:00Z'),
+      keyId: 'key_x',
+      model: `m${i}`,
+      provider: '',
+      kind: 'chat',
+      environment: 'live' as const,
+      latency: [],
+      firstByte: [],
+      ...counts,
+      outcome: i % 3 === 0 ? 'failed' : 'ok',
+      requests: BigInt(i + 1),
+      costNano: BigInt((i + 1) * 1_000_000_007),
     }))
     await world.gateway.services.db.usageHour.createMany({ data })
     const {

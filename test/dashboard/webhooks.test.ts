@@ -125,6 +125,11 @@ test('200 with pages of deliveries, newest first, by status, type and part of th
   t.is((await list('status=delivered&type=webhook.test')).data.length, 3)
   t.is((await list('status=failed')).data.length, 0)
   t.is((await list('type=job.completed')).data.length, 0)
+  t.deepEqual(
+    (await member.visitor.json<DeliveriesAnswer>(`${base}/webhooks/deliveries?url=tenant%25`)).data,
+    [],
+    'no pattern',
+  )
   const byTenant = await member.visitor.json<DeliveriesAnswer>(`${base}/webhooks/deliveries?url=tenant%3D7`)
   t.deepEqual(
     byTenant.data.map(({ id }) => id),

@@ -52,7 +52,11 @@ test('quartiles lie between the values next to them', t => {
 
 test('the table says which median meets its target, and shows what could not be measured', t => {
   const row = (work: string, target: Row['target'], values: number[]): Row => ({
-    ...{ work, unit: 'ms', decimals: 1, target, values },
+    work,
+    unit: 'ms',
+    decimals: 1,
+    target,
+    values,
   })
   const text = targetTable([
     row('low enough', { max: 2 }, [1, 2, 9]),

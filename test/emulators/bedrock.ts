@@ -54,10 +54,14 @@ export function bedrockReply({ region = 'us-east-1', keys = [], tokens = [], now
 
 /** gpt-oss in OpenAI's API: its thoughts are in the content (CherryHQ/cherry-studio#10225; LiteLLM 1.110.2, `split_reasoning_tag`). */
 const thoughtful = {
-  ...{ id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'openai.gpt-oss-120b-1:0' },
+  id: 'chatcmpl-1',
+  object: 'chat.completion',
+  created: 1,
+  model: 'openai.gpt-oss-120b-1:0',
   choices: [
     {
-      ...{ index: 0, finish_reason: 'stop' },
+      index: 0,
+      finish_reason: 'stop',
       message: { role: 'assistant', content: '<reasoning>They greet me.</reasoning>Echo: Hello' },
     },
   ],

@@ -69,7 +69,9 @@ export const servers: Record<string, Form> = {
       content: said.text ?? null,
       reasoning: said.reasoning,
       ...callsOf(said, ({ name, args }, index) => ({
-        ...{ id: `toolu_${index}`, type: 'function', index },
+        id: `toolu_${index}`,
+        type: 'function',
+        index,
         function: { name, ...(args && { arguments: JSON.stringify(args) }) },
       })),
     }),
@@ -83,7 +85,9 @@ export const servers: Record<string, Form> = {
   /** The usage in the choice, cached tokens at its top (northes/go-moonshot#17, earendil-works/pi#2017). */
   Kimi: {
     message: said => ({
-      ...{ role: 'assistant', content: said.text ?? '', reasoning_content: said.reasoning },
+      role: 'assistant',
+      content: said.text ?? '',
+      reasoning_content: said.reasoning,
       ...plainCalls(said),
     }),
     deltas: said => [
@@ -112,14 +116,17 @@ export const servers: Record<string, Form> = {
   /** Arguments are objects, one call per chunk, all of index 0; `stop` (ollama/ollama#7881, opencode#14973). */
   Ollama: {
     message: said => ({
-      ...{ role: 'assistant', content: said.text ?? '', reasoning: said.reasoning },
+      role: 'assistant',
+      content: said.text ?? '',
+      reasoning: said.reasoning,
       ...callsOf(said, ({ name, args = {} }, index) => ({ id: `call_${index}`, function: { name, arguments: args } })),
     }),
     deltas: said => [
       ...parts(said.reasoning).map(reasoning => ({ role: 'assistant', content: '', reasoning })),
       ...parts(said.text).map(content => ({ role: 'assistant', content })),
       ...(said.calls ?? []).map(({ name, args = {} }, index) => ({
-        ...{ role: 'assistant', content: '' },
+        role: 'assistant',
+        content: '',
         tool_calls: [{ id: `call_${index}`, index: 0, type: 'function', function: { name, arguments: args } }],
       })),
     ],
@@ -129,7 +136,9 @@ export const servers: Record<string, Form> = {
   /** Calls are numbered from `call_0` on in each answer (LiteLLM 1.110.2: `is_positional_tool_call_id`, seen at Grok and GPT-5.6). */
   'Amazon Bedrock': {
     message: said => ({
-      ...{ role: 'assistant', content: said.text ?? null, reasoning_content: said.reasoning },
+      role: 'assistant',
+      content: said.text ?? null,
+      reasoning_content: said.reasoning,
       ...plainCalls(said),
     }),
     deltas: said => [
@@ -148,7 +157,9 @@ export const servers: Record<string, Form> = {
   /** Id and name in every delta, nulls in others (mistralai/mistral-vibe#552, vercel/ai#1866: vLLM, SGLang, GLM). */
   vLLM: {
     message: said => ({
-      ...{ role: 'assistant', content: said.text ?? null, reasoning_content: said.reasoning ?? null },
+      role: 'assistant',
+      content: said.text ?? null,
+      reasoning_content: said.reasoning ?? null,
       ...plainCalls(said),
       ...(said.calls ? {} : { tool_calls: [], function_call: null }),
     }),
@@ -178,7 +189,8 @@ export function serverReply({ message, deltas, callsFinish = 'tool_calls', ...re
       return json(200, place({ ...head, object: 'chat.completion', choices }, usage))(request, response)
     }
     const chunk = (delta: Json, finish: string | null) => ({
-      ...{ ...head, object: 'chat.completion.chunk' },
+      ...head,
+      object: 'chat.completion.chunk',
       choices: [{ index: 0, delta, finish_reason: finish }],
     })
     const chunks = [...deltas(said).map(delta => chunk(delta, null)), place(chunk({}, finish_reason), usage)]
@@ -200,7 +212,9 @@ function toContent(content: string): Json {
 
 function plainCalls(said: Said): Json {
   return callsOf(said, (call, index) => ({
-    ...{ index, id: `call_${index}`, type: 'function' },
+    index,
+    id: `call_${index}`,
+    type: 'function',
     function: { name: call.name, arguments: argumentsOf(call) },
   }))
 }
@@ -214,7 +228,9 @@ function callsInOneDelta(said: Said): Json {
 
 function idless(said: Said): Json {
   return callsOf(said, (call, index) => ({
-    ...{ index, id: '', type: 'function' },
+    index,
+    id: '',
+    type: 'function',
     function: { name: call.name, arguments: JSON.stringify(call.args ?? {}) },
   }))
 }

@@ -14,15 +14,17 @@ type Options = WorkOptions & {
 /** A model whose schema is known; of others any input is taken. */
 const flux = '/v1/models/black-forest-labs/flux-schnell/predictions'
 const fluxSizes: Record<string, string> = {
-  ...{ '1:1': '1024x1024', '16:9': '1344x768', '9:16': '768x1344', '21:9': '1536x640', '9:21': '640x1536' },
-  ...{
-    '3:2': '1216x832',
-    '2:3': '832x1216',
-    '4:3': '1152x896',
-    '3:4': '896x1152',
-    '5:4': '1088x896',
-    '4:5': '896x1088',
-  },
+  '1:1': '1024x1024',
+  '16:9': '1344x768',
+  '9:16': '768x1344',
+  '21:9': '1536x640',
+  '9:21': '640x1536',
+  '3:2': '1216x832',
+  '2:3': '832x1216',
+  '4:3': '1152x896',
+  '3:4': '896x1152',
+  '5:4': '1088x896',
+  '4:5': '896x1088',
 }
 const fluxRules: Record<string, (value: Json) => boolean> = {
   prompt: value => typeof value === 'string' && value !== '',

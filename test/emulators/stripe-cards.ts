@@ -23,15 +23,23 @@ export type Refusal = (status: number, error: object) => Reply
 
 const failures: Partial<Record<CardBehaviour, Failure>> = {
   declined: {
-    ...{ type: 'card_error', code: 'card_declined', decline_code: 'insufficient_funds' },
-    ...{ advice_code: 'try_again_later', message: 'Your card has insufficient funds.' },
+    type: 'card_error',
+    code: 'card_declined',
+    decline_code: 'insufficient_funds',
+    advice_code: 'try_again_later',
+    message: 'Your card has insufficient funds.',
   },
   stolen: {
-    ...{ type: 'card_error', code: 'card_declined', decline_code: 'stolen_card' },
-    ...{ advice_code: 'do_not_try_again', message: 'Your card was declined.' },
+    type: 'card_error',
+    code: 'card_declined',
+    decline_code: 'stolen_card',
+    advice_code: 'do_not_try_again',
+    message: 'Your card was declined.',
   },
   authentication: {
-    ...{ type: 'card_error', code: 'authentication_required', decline_code: 'authentication_required' },
+    type: 'card_error',
+    code: 'authentication_required',
+    decline_code: 'authentication_required',
     message: 'Your card was declined. This transaction requires authentication.',
   },
 }
@@ -70,7 +78,9 @@ export class StripeCards {
     const customer = id === null ? undefined : this.customers.get(id)
     if (customer && !customer.deleted) return null
     return this.#refuse(400, {
-      ...{ type: 'invalid_request_error', code: 'resource_missing', param: 'customer' },
+      type: 'invalid_request_error',
+      code: 'resource_missing',
+      param: 'customer',
       message: `No such customer: '${id}'`,
     })
   }

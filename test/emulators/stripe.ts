@@ -220,17 +220,17 @@ export class StripeEmulator {
     const card = cardId === null ? null : this.cards.cards.get(cardId)!
     const intent = { id: `seti_${id}`, object: 'setup_intent', payment_method: card && presentCard(card) }
     return {
-      ...{
-        id,
-        object: 'checkout.session',
-        mode: 'setup',
-        url,
-        customer,
-        metadata,
-        currency: 'usd',
-        amount_total: null,
-      },
-      ...{ payment_intent: null, payment_status: 'no_payment_required', status: card ? 'complete' : 'open' },
+      id,
+      object: 'checkout.session',
+      mode: 'setup',
+      url,
+      customer,
+      metadata,
+      currency: 'usd',
+      amount_total: null,
+      payment_intent: null,
+      payment_status: 'no_payment_required',
+      status: card ? 'complete' : 'open',
       setup_intent: isExpanded ? intent : intent.id,
     }
   }

@@ -179,19 +179,15 @@ test.serial(
     const candidate = { model: 'gpt-5', provider: 'openai', score: 1, quality: 90, latencyMs: null, excluded: null }
     const counts = { promptTokens: 2 ** 40, completionTokens: 1, cachedTokens: 0, reasoningTokens: 0, estimated: false }
     const call = {
-      ...{
-        model: 'gpt-5',
-        provider: 'openai',
-        mode: null,
-        upstreamId: null,
-        finishReason: 'stop',
-        attempts: 1,
-        ...counts,
-      },
-      ...{
-        firstByteMs: null,
-        routing: { reason: 'auto', candidates: [{ ...candidate, estimatedCostNano: 5_000_000_000 }] },
-      },
+      model: 'gpt-5',
+      provider: 'openai',
+      mode: null,
+      upstreamId: null,
+      finishReason: 'stop',
+      attempts: 1,
+      ...counts,
+      firstByteMs: null,
+      routing: { reason: 'auto', candidates: [{ ...candidate, estimatedCostNano: 5_000_000_000 }] },
     }
     await logJob(db, job, 0n, 0n)
     const end = {

@@ -3,12 +3,16 @@ import { type Counters, maxOffset, offsetsOf } from '../../shared/feedback/offse
 import { test } from '../support/test.ts'
 
 const scores = (sum: number, count: number): Counters => ({
-  ...{ explicitSum: sum, explicitCount: count },
-  ...{ implicitSum: 0, implicitCount: 0 },
+  explicitSum: sum,
+  explicitCount: count,
+  implicitSum: 0,
+  implicitCount: 0,
 })
 const signals = (sum: number, count: number): Counters => ({
-  ...{ explicitSum: 0, explicitCount: 0 },
-  ...{ implicitSum: sum, implicitCount: count },
+  explicitSum: 0,
+  explicitCount: 0,
+  implicitSum: sum,
+  implicitCount: count,
 })
 const offsetOf = (own: Counters | null, shared: Counters) =>
   offsetsOf(new Map(own ? [['m', own]] : []), new Map([['m', shared]])).get('m') ?? 0
@@ -55,8 +59,10 @@ test('no counters give an offset beyond the bound', t => {
   const count = fc.double({ min: 0, max: 1e9, noNaN: true })
   const part = fc.double({ min: -1, max: 1, noNaN: true })
   const any = fc.record({ n: count, s: part, m: count, r: part }).map(({ n, s, m, r }) => ({
-    ...{ explicitSum: n * s, explicitCount: n },
-    ...{ implicitSum: m * r, implicitCount: m },
+    explicitSum: n * s,
+    explicitCount: n,
+    implicitSum: m * r,
+    implicitCount: m,
   }))
   fc.assert(fc.property(any, any, (own, shared) => t.true(Math.abs(offsetOf(own, shared)) <= maxOffset)))
 })

@@ -67,9 +67,15 @@ for (const environment of ['live', 'test'] as const) {
     t.deepEqual(
       { ...streamed },
       {
-        ...{ id: streamed.id, object: 'file', bytes: line.length * 3, filename: 'stream é.jsonl', purpose: 'batch' },
-        ...{ created_at: nowMs / 1000, expires_at: nowMs / 1000 + 30 * 86_400, status: 'processed' },
-        ...{ status_details: null as unknown as string },
+        id: streamed.id,
+        object: 'file',
+        bytes: line.length * 3,
+        filename: 'stream é.jsonl',
+        purpose: 'batch',
+        created_at: nowMs / 1000,
+        expires_at: nowMs / 1000 + 30 * 86_400,
+        status: 'processed',
+        status_details: null as unknown as string,
       },
     )
     t.regex(streamed.id, /^file-[0-9a-z]{24}$/)
@@ -187,7 +193,9 @@ test('200 and 206 with the bytes, their type and their name', async t => {
 })
 
 const life = (seconds: string, anchor = 'created_at') => ({
-  ...{ purpose: 'batch', 'expires_after[anchor]': anchor, 'expires_after[seconds]': seconds },
+  purpose: 'batch',
+  'expires_after[anchor]': anchor,
+  'expires_after[seconds]': seconds,
 })
 const { 'expires_after[anchor]': _anchor, ...withoutAnchor } = life('3600')
 const { 'expires_after[seconds]': _seconds, ...withoutSeconds } = life('3600')

@@ -216,16 +216,15 @@ test.serial('expired: bytes and rows are deleted by the housekeeping, and nothin
   const going = await Promise.all(Array.from({ length: 5 }, () => store('going', hourMs)))
   await db.file.createMany({
     data: Array.from({ length: 700 }, (_, i) => ({
-      ...{
-        id: `file-bulk-${i}`,
-        organisationId,
-        environment: 'live',
-        purpose: 'result',
-        filename: 'x',
-        bytes: 1n,
-        contentType,
-      },
-      ...{ storageKey: `results/${organisationId}/file-bulk-${i}.mp4`, expiresAt: new Date(nowMs + hourMs) },
+      id: `file-bulk-${i}`,
+      organisationId,
+      environment: 'live',
+      purpose: 'result',
+      filename: 'x',
+      bytes: 1n,
+      contentType,
+      storageKey: `results/${organisationId}/file-bulk-${i}.mp4`,
+      expiresAt: new Date(nowMs + hourMs),
     })),
   })
   nowMs += 2 * hourMs

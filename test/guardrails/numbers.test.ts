@@ -119,8 +119,14 @@ for (const [place, { path, body, received }] of Object.entries(requests)) {
 
 const toolUse = { type: 'tool_use', id: 'toolu_1', name: 'pay', input: { card, none: 1 } }
 const message = {
-  ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'claude-sonnet-4-5', content: [toolUse] },
-  ...{ stop_reason: 'tool_use', stop_sequence: null, usage: { input_tokens: 5, output_tokens: 5 } },
+  id: 'msg_1',
+  type: 'message',
+  role: 'assistant',
+  model: 'claude-sonnet-4-5',
+  content: [toolUse],
+  stop_reason: 'tool_use',
+  stop_sequence: null,
+  usage: { input_tokens: 5, output_tokens: 5 },
 }
 const asked = {
   ...saying('claude-sonnet-4-5'),

@@ -38,8 +38,10 @@ const hostOf = (url: string) => new URL(url).host
 /** A gateway behind the proxy whose requests it counts, with these settings. */
 async function behind(t: ExecutionContext, env: Record<string, string>) {
   const providers = {
-    ...{ OPENAI_API_KEY: 'sk-openai', OPENAI_BASE_URL: `${openai.url}/v1` },
-    ...{ MISTRAL_API_KEY: 'sk-mistral', MISTRAL_BASE_URL: `${mistral.url}/v1` },
+    OPENAI_API_KEY: 'sk-openai',
+    OPENAI_BASE_URL: `${openai.url}/v1`,
+    MISTRAL_API_KEY: 'sk-mistral',
+    MISTRAL_BASE_URL: `${mistral.url}/v1`,
   }
   const gateway = await startGateway(stores, { ...providers, ...env })
   t.teardown(() => gateway.close())

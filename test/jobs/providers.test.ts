@@ -1,10 +1,12 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { openQueue } from '../../shared/queues/queues.ts'
 import { type Emulator, json } from '../emulators/emulator.ts'
 import { startFal } from '../emulators/fal.ts'
 import { startHeygen } from '../emulators/heygen.ts'
 import { klingError, startKling } from '../emulators/kling.ts'
+import { gated } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { over, rowOf, running, submit } from '../support/jobs/gateway.ts'
 import { test } from '../support/test.ts'
@@ -95,6 +97,25 @@ test.serial('completed: a video whose start was not answered is found by its tit
   t.like(await over(gateway, account.live, talking, job.id), { status: 'completed' })
   t.deepEqual(await gateway.settled(), [])
 })
+
+test.serial(
+  'queued at the second provider: a worker that stood still does not store what the first one began',
+  async t => {
+    const account = await gateway.account()
+    const late = gated(json(200, { code: 0, data: { task_id: 'late', task_status: 'submitted' } }))
+    kling.emulator.next(late.reply)
+    const job = await submit(gateway, path, account.live, body)
+    await eventually(() => creates(kling) === 1, 'it is being started')
+    // As another worker has it that took the lost start over, was refused by the first provider and tries the second.
+    const { db } = gateway.services
+    await db.job.update({ where: { id: job.id }, data: { provider: 'fal' } })
+    late.go()
+    const queue = openQueue('media', gateway.services.redis)
+    t.teardown(() => queue.close())
+    await eventually(async () => !(await queue.getJob(`start-${job.id}`)), 'the first worker is done')
+    t.like(await rowOf(gateway, job.id), { stage: 'starting', provider: 'fal', operation: null })
+  },
+)
 
 test.serial('failed: a result on a private address is never fetched, and the job refunded', async t => {
   const account = await gateway.account()

@@ -128,7 +128,14 @@ test('what a job was asked for is dropped with its results, and the job stays', 
   await runMaintenance('expire', {}, services)
   t.like(await rowOf(gateway, id), { input: {}, metadata: {}, result: null, status: 'completed' })
   t.like(await answerOf(await gateway.fetch(`/v1/videos/${id}`, { key: account.test })), {
-    ...{ id, prompt: null, seconds: null, size: null, url: null, outputs: [], metadata: {}, status: 'completed' },
+    id,
+    prompt: null,
+    seconds: null,
+    size: null,
+    url: null,
+    outputs: [],
+    metadata: {},
+    status: 'completed',
   })
 })
 

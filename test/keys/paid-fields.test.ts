@@ -40,7 +40,9 @@ const below = {
     { role: 'system', content: [marked] },
     { role: 'user', content: 'Draw.', priority: 'high' },
     {
-      ...{ role: 'assistant', content: 'Here.', images: [{ image_url: { url: 'https://example.com/b.png' } }] },
+      role: 'assistant',
+      content: 'Here.',
+      images: [{ image_url: { url: 'https://example.com/b.png' } }],
       annotations: [
         { type: 'file', file: { content: [{ type: 'image_url', image_url: { url: 'https://example.com/c.png' } }] } },
       ],
@@ -76,7 +78,9 @@ function requestOf(provider: ProviderRow, kind: OpenAiKind, body: object, isRaw:
   const call: Call<OpenAiKind> = {
     target: { model: { max_output_tokens: 100 } as ModelRow, deployment, provider },
     body: validate<Call<OpenAiKind>['body']>(directKinds[kind], body),
-    ...{ raw, maxTokens: null, media: new Map([[image.url, png]]) },
+    raw,
+    maxTokens: null,
+    media: new Map([[image.url, png]]),
   }
   return protocols[provider.protocol]!.direct[kind]!.request(call as never)
 }
@@ -187,16 +191,25 @@ for (const { provider } of served.filter(({ provider, kind }) => kind === 'chat'
 
 test('passed: fields that clients rely on and that cost nothing, to targets that accept unknown fields', t => {
   const harmless = {
-    ...{ top_k: 3, min_p: 0.1, top_a: 0.2, repetition_penalty: 1.1, stop_token_ids: [1], min_tokens: 2, seed: 7 },
-    ...{ reasoning: { effort: 'low', max_tokens: 5 }, include_reasoning: true, thinking: { type: 'enabled' } },
-    ...{
-      enable_thinking: false,
-      thinking_budget: 9,
-      chat_template_kwargs: { a: 1 },
-      guided_json: {},
-      verbosity: 'low',
-    },
-    ...{ prediction: { type: 'content', content: 'x' }, safety_identifier: 'u', user: 'u', logit_bias: { 5: 1 } },
+    top_k: 3,
+    min_p: 0.1,
+    top_a: 0.2,
+    repetition_penalty: 1.1,
+    stop_token_ids: [1],
+    min_tokens: 2,
+    seed: 7,
+    reasoning: { effort: 'low', max_tokens: 5 },
+    include_reasoning: true,
+    thinking: { type: 'enabled' },
+    enable_thinking: false,
+    thinking_budget: 9,
+    chat_template_kwargs: { a: 1 },
+    guided_json: {},
+    verbosity: 'low',
+    prediction: { type: 'content', content: 'x' },
+    safety_identifier: 'u',
+    user: 'u',
+    logit_bias: { 5: 1 },
   }
   const request = requestOf(own, 'chat', { ...plain.chat, ...harmless }, true)
   t.deepEqual(sentBy(request), { ...plain.chat, ...harmless })

@@ -93,7 +93,9 @@ for (const [state, code, words, change] of states)
     const { data } = await answerOf(await gateway.fetch('/api/v1/keys?include_revoked=true', { key: secret }))
     for (const key of data) t.like(key, { status: 'revoked', status_reason: state })
     const enabled = await gateway.fetch(`/api/v1/keys/${hashSecret(live)}`, {
-      ...{ key: secret, method: 'PATCH', body: { disabled: false } },
+      key: secret,
+      method: 'PATCH',
+      body: { disabled: false },
     })
     t.is(enabled.status, state === 'revoked' ? 404 : 200)
     if (enabled.ok) t.is((await gateway.fetch('/v1/models', { key: live })).status, 200)

@@ -106,23 +106,29 @@ test.serial(
       return (JSON.parse(stdout) as { data: object }).data
     }
     const noContent = {
-      ...{
-        stored_responses: 0,
-        conversation_items: 0,
-        request_contents: 0,
-        server_keys: 0,
-        provider_keys: 0,
-        log_exports: 0,
-      },
+      stored_responses: 0,
+      conversation_items: 0,
+      request_contents: 0,
+      server_keys: 0,
+      provider_keys: 0,
+      log_exports: 0,
       operator_notifications: 0,
     }
     const all = {
-      ...{ webhook_secrets: 1, webhook_endpoints: 1, slack_urls: 1, signing_secret: 1, authenticator_apps: 1 },
+      webhook_secrets: 1,
+      webhook_endpoints: 1,
+      slack_urls: 1,
+      signing_secret: 1,
+      authenticator_apps: 1,
       ...noContent,
     }
     t.deepEqual(await command(first), all)
     const none = {
-      ...{ webhook_secrets: 0, webhook_endpoints: 0, slack_urls: 0, signing_secret: 0, authenticator_apps: 0 },
+      webhook_secrets: 0,
+      webhook_endpoints: 0,
+      slack_urls: 0,
+      signing_secret: 0,
+      authenticator_apps: 0,
       ...noContent,
     }
     t.deepEqual(await command(first), none)

@@ -49,7 +49,9 @@ async function outcomes(key: string, provisioning: string): Promise<string[]> {
 test.serial('403 organisation_suspended with every key, in every process at once, until it is resumed', async t => {
   const { organisationId, test: key } = await first.account()
   const { secret: provisioning } = await first.services.keys.createProvisioning(organisationId, {
-    ...{ kind: 'operator', id: null, name: 'operator' },
+    kind: 'operator',
+    id: null,
+    name: 'operator',
   })
   t.deepEqual(await outcomes(key, provisioning), ['ok'])
   t.is((await suspend(organisationId)).status, 200)
@@ -102,7 +104,9 @@ test.serial('queued jobs and batch lines fail without a charge; webhooks are sti
   const delayed = await created('/v1/jobs', key, { completion_window: '1h', body: chat })
   const line = { custom_id: 'one', method: 'POST', url: '/v1/chat/completions', body: chat }
   const batch = await created('/v1/batches', key, {
-    ...{ endpoint: '/v1/chat/completions', completion_window: '24h', requests: [line] },
+    endpoint: '/v1/chat/completions',
+    completion_window: '24h',
+    requests: [line],
   })
   await suspend(organisationId)
   const workers = startWorkers(first.services)

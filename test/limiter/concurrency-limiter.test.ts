@@ -507,6 +507,22 @@ test('what a worker had for a while, then a little, while Redis is away', async 
   t.true(world.total <= 8)
 })
 
+test('the next call is let in after the only one was given up while Redis did not answer', async t => {
+  const server = await privateRedis()
+  t.teardown(() => server.stop())
+  const world = new World(t, 8, usualLeaseMs, server.url)
+  const worker = await world.worker()
+  await server.kill()
+  const givenUp = new AbortController()
+  const entering = t.throwsAsync(world.enter(worker, 0, givenUp.signal), { name: 'AbortError' })
+  givenUp.abort()
+  await entering
+  await server.restart()
+  await waitUntilReady(worker.redis, 60_000)
+  const permits = world.crowd(worker, 1)
+  await eventually(() => permits.length === 1, 'it is let in', 10_000)
+})
+
 test('admitted by turns: the first waiter of the owner with the fewest calls in flight', async t => {
   const world = new World(t, 1)
   const worker = await world.worker()

@@ -317,6 +317,8 @@ test.serial('a replay delivers a window once more beside the live stream, and en
     [{ from: to, to: from }, 'to'],
     [{ from, to: new Date(now() + dayMs).toISOString() }, 'to'],
     [{ from: 'yesterday', to }, 'from'],
+    [{ from: '0000-01-01T00:00:00Z', to }, 'from'],
+    [{ from: '0001-01-01T00:00:00+14:00', to }, 'from'],
   ] as const) {
     const { status, body } = await call<{ error: { param: string } }>('POST', path, window)
     t.deepEqual([status, body.error.param], [400, param])

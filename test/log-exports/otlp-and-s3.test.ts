@@ -111,8 +111,15 @@ for (const format of ['protobuf', 'json'] as const)
     const key = await loggingKey(owner)
     const id = await ask(key, 'Hello')
     const failed = await book(organisationId, {
-      ...{ kind: 'messages', model: 'claude-opus', provider: 'bedrock', status: 500, errorCode: 'internal_error' },
-      ...{ durationMs: 1_500, metadata: { team: 'blue' }, parameters: { temperature: 0.5 }, session: 'sess-1' },
+      kind: 'messages',
+      model: 'claude-opus',
+      provider: 'bedrock',
+      status: 500,
+      errorCode: 'internal_error',
+      durationMs: 1_500,
+      metadata: { team: 'blue' },
+      parameters: { temperature: 0.5 },
+      session: 'sess-1',
     })
     const isAllDelivered = () =>
       collector.spans.length === 2 &&
@@ -155,8 +162,13 @@ test.serial('a bucket gets one object per batch, which a repeated replay overwri
   const endpoint = storage.searchParams.get('endpoint')!
   const credentials = { accessKeyId: storage.username, secretAccessKey: storage.password }
   const row = await create(organisationId, {
-    ...{ kind: 's3', url: endpoint, path_style: true, bucket: 'logs', prefix: 'gateway/' },
-    ...{ access_key_id: credentials.accessKeyId, secret_access_key: credentials.secretAccessKey },
+    kind: 's3',
+    url: endpoint,
+    path_style: true,
+    bucket: 'logs',
+    prefix: 'gateway/',
+    access_key_id: credentials.accessKeyId,
+    secret_access_key: credentials.secretAccessKey,
     streams: ['requests'],
   })
   const client = new S3Client({ endpoint, forcePathStyle: true, region: 'us-east-1', credentials })
@@ -193,8 +205,13 @@ test('nothing is contacted but by the checked request, whatever kind of bucket i
   const { organisationId, visitor, base } = await signUp(gateway)
   for (const bucket of ['logs', 'logs--usw2-az1--x-s3']) {
     const { id } = await create(organisationId, {
-      ...{ kind: 's3', url: new URL(destination.url).origin, path_style: true, bucket },
-      ...{ access_key_id: 'key', secret_access_key: 'secret', streams: ['requests'] },
+      kind: 's3',
+      url: new URL(destination.url).origin,
+      path_style: true,
+      bucket,
+      access_key_id: 'key',
+      secret_access_key: 'secret',
+      streams: ['requests'],
     })
     const { delivered } = await visitor.json<{ delivered: boolean }>(`${base}/log-exports/${id}/test`, { body: {} })
     t.true(delivered)

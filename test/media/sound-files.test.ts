@@ -131,7 +131,9 @@ test.serial('400 for a format that the provider does not take: its sound cannot 
 
 test.serial('400 for a format that the provider does not take, with CONVERT_MEDIA=false', async t => {
   const plain = await startGateway(stores, {
-    ...{ OPENAI_API_KEY: 'secret', OPENAI_BASE_URL: `${openai.url}/v1`, CONVERT_MEDIA: 'false' },
+    OPENAI_API_KEY: 'secret',
+    OPENAI_BASE_URL: `${openai.url}/v1`,
+    CONVERT_MEDIA: 'false',
   })
   t.teardown(() => plain.close())
   for (const file of ['apple.caf', 'camera.avi', 'dictaphone.wma']) {

@@ -91,13 +91,11 @@ test.serial('a worker reports jobs, holds, queues and webhooks of all processes'
   await db.job.update({ where: { id }, data: { createdAt: new Date(Date.now() - 3_600_000) } })
   await db.webhookDelivery.create({
     data: {
-      ...{
-        id: newId('evt'),
-        organisationId: account.organisationId,
-        type: 'job.completed',
-        url: 'http://127.0.0.1:9',
-        data: {},
-      },
+      id: newId('evt'),
+      organisationId: account.organisationId,
+      type: 'job.completed',
+      url: 'http://127.0.0.1:9',
+      data: {},
       nextAttemptAt: new Date(Date.now() - 600_000),
     },
   })

@@ -39,7 +39,11 @@ test('saved cards: the official library gets what Stripe answers, and what it re
   const { id: customer } = await client.customers.create({ name: 'Acme', metadata: { organisation: 'org_1' } })
   const metadata = { card_of: 'org_1' }
   const page = await client.checkout.sessions.create({
-    ...{ mode: 'setup', currency: 'usd', customer, metadata, success_url: 'https://example.com' },
+    mode: 'setup',
+    currency: 'usd',
+    customer,
+    metadata,
+    success_url: 'https://example.com',
   })
   t.is((await client.checkout.sessions.retrieve(page.id)).status, 'open')
   stripe.saveCard('org_1', 'succeeds')

@@ -74,9 +74,12 @@ export async function fuzzStores(stores: Stores, options: FuzzOptions): Promise<
   const emulators = await Promise.all(replies.map(reply => Emulator.start(reply)))
   const [openai, anthropic, gemini] = emulators as [Emulator, Emulator, Emulator]
   const gateway = await startGateway(stores, {
-    ...{ OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${openai.url}/v1` },
-    ...{ ANTHROPIC_API_KEY: 'sk-upstream', ANTHROPIC_BASE_URL: anthropic.url },
-    ...{ GEMINI_API_KEY: 'sk-upstream', GEMINI_BASE_URL: gemini.url },
+    OPENAI_API_KEY: 'sk-upstream',
+    OPENAI_BASE_URL: `${openai.url}/v1`,
+    ANTHROPIC_API_KEY: 'sk-upstream',
+    ANTHROPIC_BASE_URL: anthropic.url,
+    GEMINI_API_KEY: 'sk-upstream',
+    GEMINI_BASE_URL: gemini.url,
   })
   try {
     return await new Fuzzer(gateway, options).run()

@@ -55,7 +55,9 @@ const agentEvents = messageEvents({
     { type: 'text', text: 'Let me look at that file. ' },
     { type: 'tool_use', id: 'toolu_chaos', name: 'Read', input: { path: 'a' } },
   ],
-  ...{ stop_reason: 'tool_use', stop_sequence: null, stop_details: null },
+  stop_reason: 'tool_use',
+  stop_sequence: null,
+  stop_details: null,
   usage: { input_tokens: 20, cache_read_input_tokens: 500, output_tokens: 30 },
 })
 const image = png(64).toString('base64')

@@ -238,9 +238,20 @@ function partOf(
 ): UsageEvent {
   return usageEventOf({
     ...session,
-    ...{ at: Date.parse('2027-03-10T12:00:00Z'), month: '2027-03', requestId: 'req_parts' },
-    ...{ kind: 'realtime', model: byToken, status: 101, streamed: true, finishReason: finishReason ?? null },
-    ...{ part, cost, chargedAt, promptTokens: prompt, completionTokens: prompt, durationMs: part * 15_000 },
+    at: Date.parse('2027-03-10T12:00:00Z'),
+    month: '2027-03',
+    requestId: 'req_parts',
+    kind: 'realtime',
+    model: byToken,
+    status: 101,
+    streamed: true,
+    finishReason: finishReason ?? null,
+    part,
+    cost,
+    chargedAt,
+    promptTokens: prompt,
+    completionTokens: prompt,
+    durationMs: part * 15_000,
   })
 }
 

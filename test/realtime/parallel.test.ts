@@ -9,7 +9,9 @@ import { use, useGateway } from '../support/use.ts'
 const model = 'gpt-realtime-2.1'
 /** $0.15 each with the margin, and some of a prompt. Slower than Redis, so that a slow machine makes no provider that is faster than any. */
 const speech: Speech = {
-  ...{ promptTokens: 100, pieceTokens: 15, pieces: 150 },
+  promptTokens: 100,
+  pieceTokens: 15,
+  pieces: 150,
   pause: async () => {
     for (let pings = 0; pings < 3; pings++) await gateway.services.redis.ping()
   },
@@ -76,7 +78,8 @@ test.serial('4402: thirty answers at once of a capped key are charged in full, a
 const longItem = {
   type: 'conversation.item.create' as const,
   item: {
-    ...{ type: 'message' as const, role: 'user' as const },
+    type: 'message' as const,
+    role: 'user' as const,
     content: [{ type: 'input_text' as const, text: 'x'.repeat(200_000) }],
   },
 }

@@ -21,7 +21,9 @@ const delegating = (tools: unknown, more: object = {}) => ({
 })
 /** A function whose parameters have the names of what is looked for. */
 const call = {
-  ...{ type: 'function', name: 'look_up', description: '"tools"' },
+  type: 'function',
+  name: 'look_up',
+  description: '"tools"',
   parameters: { properties: { tools: { type: 'web_search' }, prompt: { id: 'string' } } },
 }
 const search = '{"type":"web_search"}'

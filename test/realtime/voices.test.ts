@@ -19,10 +19,21 @@ import { testClock } from '../support/wallet/money.ts'
 const voice = 'grok-voice'
 /** An agent as an operator adds it. */
 const houseAgent = modelRow.parse({
-  ...{ id: 'house-agent', name: 'House agent', type: 'realtime', owned_by: 'acme', created: 0, description: '' },
-  ...{ context_length: null, max_output_tokens: null, input_modalities: ['audio'], output_modalities: ['audio'] },
-  ...{ supported_parameters: [], quality: null, expires_on: null },
-  ...{ price_source: 'the operator', price_as_of: '2026-11-20' },
+  id: 'house-agent',
+  name: 'House agent',
+  type: 'realtime',
+  owned_by: 'acme',
+  created: 0,
+  description: '',
+  context_length: null,
+  max_output_tokens: null,
+  input_modalities: ['audio'],
+  output_modalities: ['audio'],
+  supported_parameters: [],
+  quality: null,
+  expires_on: null,
+  price_source: 'the operator',
+  price_as_of: '2026-11-20',
   providers: [
     {
       provider: 'elevenlabs',
@@ -50,9 +61,12 @@ const conversations = use(test, startConversations)
 const gateway = useGateway(
   test,
   () => ({
-    ...{ XAI_API_KEY: 'xai-provider', XAI_BASE_URL: `${xai.url}/v1` },
-    ...{ ELEVENLABS_API_KEY: 'xi-provider', ELEVENLABS_BASE_URL: conversations.url },
-    ...{ MODEL_CATALOG: file, DATABASE_POOL: '3' },
+    XAI_API_KEY: 'xai-provider',
+    XAI_BASE_URL: `${xai.url}/v1`,
+    ELEVENLABS_API_KEY: 'xi-provider',
+    ELEVENLABS_BASE_URL: conversations.url,
+    MODEL_CATALOG: file,
+    DATABASE_POOL: '3',
   }),
   { stores, clock },
 )

@@ -210,7 +210,10 @@ test.serial('the longest events are not kept', async t => {
   startWorking()
   const text = 'some words '.repeat(10_000)
   const item = (id: string) => ({
-    ...{ type: 'message', id, role: 'assistant', status: 'completed' },
+    type: 'message',
+    id,
+    role: 'assistant',
+    status: 'completed',
     content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
   })
   world.openai.next(responsesReply({ output: [item('msg_1'), item('msg_2')] }))

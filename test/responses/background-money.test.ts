@@ -38,7 +38,10 @@ const isOver = (id: string) => async () => (await rowOf(world.gateway, id)).stag
 const background = { input: 'Hello', background: true, max_output_tokens: 16_000 } as const
 const words = 'delivered '.repeat(600)
 const messageOf = (text: string) => ({
-  ...{ type: 'message', id: 'msg_1', role: 'assistant', status: 'completed' },
+  type: 'message',
+  id: 'msg_1',
+  role: 'assistant',
+  status: 'completed',
   content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
 })
 const message = messageOf(words)

@@ -1,6 +1,7 @@
 import { responseObject } from '../../api/schemas/responses.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
+import { broken } from '../support/batches/world.ts'
 import { readAnswer } from '../support/chat/dialects.ts'
 import { chargedNano, expectedNano } from '../support/chat/gateway.ts'
 import { gated } from '../support/delayed/jobs.ts'
@@ -12,9 +13,24 @@ import { use } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
 
 const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
-use(test, () => startWorkers(world.gateway.services))
+/** Runs at the end of a response, when its row is written and its transaction goes on. */
+let whileEnding: (() => Promise<void>) | null = null
+use(test, () => {
+  const { services } = world.gateway
+  const { storedResponses } = services
+  const prepareEnd: typeof storedResponses.prepareEnd = async (...of) => {
+    const prepared = await storedResponses.prepareEnd(...of)
+    const update: typeof prepared.update = async tx => {
+      await prepared.update(tx)
+      await whileEnding?.()
+    }
+    return { ...prepared, update }
+  }
+  return startWorkers({ ...services, storedResponses: broken(storedResponses, 'prepareEnd', prepareEnd) })
+})
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini]) emulator.reset()
+  whileEnding = null
 })
 
 const background = { model: 'gpt-4o-mini', input: 'Hello', background: true } as const
@@ -276,3 +292,41 @@ test.serial('503 for what is stored when the memory for answers is used up, befo
   t.deepEqual(await statuses(), expect(200))
   await eventually(() => answers.bytes === 0, 'the memory is released')
 })
+
+test.serial('completed with a key of the scope that its route needs', async t => {
+  const narrow = await keepingAccount(world, { scopes: 'chat' })
+  const client = world.sdk(narrow.live)
+  const { id } = await client.responses.create({ model: 'gpt-4o-mini', input: 'Hello', background: true })
+  t.like(await untilOver(client, id), { status: 'completed', error: null })
+})
+
+/** Whether a statement of this database waits for a row that another transaction has changed. */
+async function waitsForLock(): Promise<boolean> {
+  const waiting = await world.gateway.services.db.$queryRaw<object[]>`
+    SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  return waiting.length > 0
+}
+
+for (const [what, asked] of [
+  ['another one is created', { background: true }],
+  ['a turn of its conversation is stored', { store: true }],
+] as const)
+  test.serial(`completed, and 200, when ${what} while it ends: neither waits for the other for ever`, async t => {
+    const client = world.sdk((await keepingAccount(world)).live)
+    const { id: conversation } = await client.conversations.create()
+    let meanwhile: Promise<Response> | null = null
+    whileEnding = async () => {
+      whileEnding = null
+      const { withResponse } = client.responses.create({ ...background, background: false, ...asked, conversation })
+      meanwhile = withResponse().then(({ data }) => data as Response)
+      await eventually(waitsForLock, 'the other one waits')
+    }
+    const { id } = await client.responses.create({ ...background, conversation })
+    t.is((await untilOver(client, id)).status, 'completed')
+    const other = await meanwhile!
+    t.is(other.store, true)
+    t.is((await untilOver(client, other.id)).status, 'completed')
+    t.is(world.openai.requests.length, 2)
+    const { data: items } = await client.conversations.items.list(conversation)
+    t.is(items.length, 4)
+  })

@@ -169,7 +169,8 @@ test.serial('200 in the background, with the items', async t => {
   const client = world.sdk(live)
   await client.responses.create({ model: 'gpt-4o-mini', input: [user('One', { id: 'msg_background' })] })
   const { id } = await client.responses.create({
-    ...{ model: 'gpt-4o-mini', background: true },
+    model: 'gpt-4o-mini',
+    background: true,
     input: [reference('msg_background'), user('Two')],
   })
   const { data } = await client.responses.inputItems.list(id, { order: 'asc' })
@@ -177,4 +178,14 @@ test.serial('200 in the background, with the items', async t => {
     data.map(item => (item as { content: { text: string }[] }).content[0]!.text),
     ['One', 'Two'],
   )
+})
+
+test.serial('400 in OpenAI’s words when an item is referred to twice: it is not multiplied', async t => {
+  const client = world.sdk((await keepingAccount(world)).test)
+  const { id } = await client.responses.create({ model: 'gpt-4.1', input: [user('long '.repeat(200_000))] })
+  const [item] = (await client.responses.inputItems.list(id)).data
+  const input = Array.from({ length: 600 }, () => reference(item!.id))
+  const message = `Duplicate item found with id ${item!.id}. Remove duplicate items from your input and try again.`
+  for (const more of [{}, { background: true }, { previous_response_id: id }])
+    t.deepEqual(await refusalOf(client, { model: 'gpt-4.1', input, ...more }), { status: 400, param: 'input', message })
 })

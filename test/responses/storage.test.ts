@@ -5,11 +5,15 @@ import { Conversations } from '../../shared/responses/stored-conversations.ts'
 import { StoredResponses } from '../../shared/responses/stored-responses.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { responsesReply } from '../emulators/openai-responses.ts'
+import { broken } from '../support/batches/world.ts'
 import { dataOf } from '../support/chat/gateway.ts'
+import { gated } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
+import { untilOver } from '../support/responses/background.ts'
 import { keepingAccount, startWorld } from '../support/responses/world.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
+import { startWorkers } from '../support/workers.ts'
 
 const secret = 'the lighthouse keeper'
 const encryptionKey = 'k'.repeat(32)
@@ -68,6 +72,31 @@ test.serial('503 with retry-after when another process encrypted it with a key t
   t.is(world.openai.requests.length, asked)
   t.deepEqual(await world.gateway.settled(), [])
   await services().db.storedResponse.delete({ where: { id } }) // No other test has the key.
+})
+
+test.serial('completed when another process encrypted its request meanwhile, once this one has the key', async t => {
+  const { db, storedResponses } = services()
+  const refused = Promise.withResolvers<void>()
+  const readItems: typeof storedResponses.readItems = (...of) =>
+    storedResponses.readItems(...of).catch(error => {
+      refused.resolve()
+      throw error
+    })
+  const workers = startWorkers({ ...services(), storedResponses: broken(storedResponses, 'readItems', readItems) })
+  t.teardown(() => workers.stop())
+  const client = world.sdk((await keepingAccount(world)).live)
+  const answer = gated(responsesReply())
+  world.openai.next(answer.reply)
+  const { id } = await client.responses.create({ ...hi, background: true })
+  await eventually(() => world.openai.requests.length === 1, 'it is being made')
+  const { items } = await db.storedResponse.findUniqueOrThrow({ where: { id } })
+  await db.$executeRaw`
+    UPDATE stored_responses SET items = overlay(items PLACING 'sealed:1:00000000:'::bytea FROM 1) WHERE id = ${id}`
+  answer.go()
+  await refused.promise
+  await db.storedResponse.update({ where: { id }, data: { items } })
+  t.like(await untilOver(client, id), { status: 'completed', error: null })
+  t.is(world.openai.requests.length, 1)
 })
 
 test.serial('content is encrypted at rest, and bound to its row', async t => {

@@ -88,7 +88,10 @@ async function insertEndedWork(at: Date): Promise<void> {
   await db.logExport.create({
     data: {
       ...exported,
-      ...{ id: newId('exp'), dueAt: at, createdAt: at, updatedAt: at },
+      id: newId('exp'),
+      dueAt: at,
+      createdAt: at,
+      updatedAt: at,
       cursors: { create: { id: newId('replay'), ...replay, ...ended } },
     },
   })

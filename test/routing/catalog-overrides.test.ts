@@ -126,7 +126,8 @@ test.serial('an alias works in /v1/models, /v1/route, chat, allowlists and batch
   const batch = await first.fetch('/v1/batches', {
     key: live,
     body: {
-      ...{ endpoint: '/v1/chat/completions', completion_window: '24h' },
+      endpoint: '/v1/chat/completions',
+      completion_window: '24h',
       requests: [{ custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body }],
     },
   })

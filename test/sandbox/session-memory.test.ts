@@ -6,7 +6,10 @@ import { test } from '../support/test.ts'
 
 const mib = 1024 * 1024
 const item = (index: number): Item => ({
-  ...{ id: `item_${index}`, status: 'completed', type: 'message', role: 'user' },
+  id: `item_${index}`,
+  status: 'completed',
+  type: 'message',
+  role: 'user',
   content: [{ type: 'input_text', text: 'x'.repeat(900_000) }],
 })
 

@@ -31,10 +31,21 @@ const reservedNano = (20 + 2) * nanoPerToken
 async function catalogOf(count: number): Promise<Record<string, string>> {
   const file = join(tmpdir(), `excess-catalog-${randomUUID()}.json`)
   const models = Array.from({ length: count }, (_, i) => ({
-    ...{ id: `terse-${i}`, name: `Terse ${i}`, type: 'chat', owned_by: 'tests', created: 0, description: 'Terse.' },
-    ...{ quality: 50, expires_on: null, context_length: 100_000, max_output_tokens: 8_192 },
-    ...{ input_modalities: ['text'], output_modalities: ['text'], supported_parameters: [] },
-    ...{ price_source: 'the tests', price_as_of: '2026-01-01' },
+    id: `terse-${i}`,
+    name: `Terse ${i}`,
+    type: 'chat',
+    owned_by: 'tests',
+    created: 0,
+    description: 'Terse.',
+    quality: 50,
+    expires_on: null,
+    context_length: 100_000,
+    max_output_tokens: 8_192,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    supported_parameters: [],
+    price_source: 'the tests',
+    price_as_of: '2026-01-01',
     providers: [{ provider: 'openai', upstream_model: `up-${i}`, price: { unit: 'token', input: '0', output: '20' } }],
   }))
   await writeFile(file, JSON.stringify({ models }))
@@ -263,8 +274,11 @@ test.serial('an hour counts by the time of the requests, in whatever order they 
     const [reference, at] = [randomUUID(), new Date(nowMs - minutes * minuteMs)]
     await db.excess.create({
       data: {
-        ...{ cause: `excess:${reference}`, organisationId: account.organisationId, keyId },
-        ...{ amountNano: BigInt(usd * 1e9), createdAt: at },
+        cause: `excess:${reference}`,
+        organisationId: account.organisationId,
+        keyId,
+        amountNano: BigInt(usd * 1e9),
+        createdAt: at,
       },
     })
     await handleExcesses(services())

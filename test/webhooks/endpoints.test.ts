@@ -45,7 +45,12 @@ async function world(t: ExecutionContext) {
     return { status: response.status, body: (await response.json()) as T }
   }
   return {
-    ...{ visitor, organisationId, base: `${base}/webhooks`, receiver, key, manage },
+    visitor,
+    organisationId,
+    base: `${base}/webhooks`,
+    receiver,
+    key,
+    manage,
     create: (body: object) =>
       visitor.json<EndpointSecretAnswer>(`${base}/webhooks/endpoints`, { body: { events: ['*'], ...body } }),
     show: (id: string) => visitor.json<EndpointAnswer>(`${base}/webhooks/endpoints/${id}`),

@@ -1,10 +1,12 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { freePort } from '../../dev/ports.ts'
 import type { UrlPolicy } from '../../shared/io/safe-url.ts'
 import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 import { eventually } from '../support/gateway.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
-import { use, useStores } from '../support/use.ts'
-import { type Answer, hang, hangUp, Receiver, status } from '../support/webhooks/receiver.ts'
+import { use, useFolder, useStores } from '../support/use.ts'
+import { type Answer, hang, hangUp, Receiver, signedBy, status } from '../support/webhooks/receiver.ts'
 import { newDelivery, newOrganisation, StoppedClock, webhookServices } from '../support/webhooks/webhooks.ts'
 
 const shortMs = 2_000
@@ -12,7 +14,8 @@ const clock = new StoppedClock()
 let organisationId: string
 
 const stores = useStores(test)
-const services = use(test, () => webhookServices(stores, clock))
+const folder = useFolder(test)
+const services = use(test, () => webhookServices(stores, clock, { STORAGE_URL: `file:${folder}` }))
 test.before(async () => {
   ;({ organisationId } = await newOrganisation(services))
 })
@@ -262,4 +265,49 @@ test.serial('failed: an event whose attempt three workers died of, delivered whe
   await services.webhooks.redeliver(null, id)
   t.is((await deliveries.attempt(id)).state, 'done')
   t.is((await services.webhooks.show(null, id)).status, 'delivered')
+})
+
+test.serial('delivered once the storage is back: until then each attempt fails like any other', async t => {
+  const receiver = await receiverOf(t)
+  const deliveries = deliveriesThrough(t)
+  const { id, jobId } = await newDelivery(services, organisationId, receiver.url)
+  const file = { fileId: 'file-1', storageKey: 'results/answer.json', contentType: 'application/json', bytes: 10 }
+  await services.db.job.update({ where: { id: jobId }, data: { kind: 'async', result: file } })
+  const path = join(folder, file.storageKey)
+  await mkdir(path, { recursive: true })
+  for (let attempts = 1; attempts <= 4; attempts++) {
+    const outcome = await deliveries.attempt(id)
+    const { log, ...row } = await services.webhooks.show(null, id)
+    t.like(row, { status: 'pending', attempts, openStarts: 0 })
+    t.like(log.at(-1), { status: null, error: 'the gateway could not read the event', body: null })
+    clock.pass(outcome.state === 'later' ? outcome.delayMs : t.fail())
+  }
+  t.is(receiver.received.length, 0)
+  await rm(path, { recursive: true })
+  await writeFile(path, '{"id":"a"}')
+  t.is((await deliveries.attempt(id)).state, 'done')
+  t.deepEqual(JSON.parse(receiver.last().body).data.result, { id: 'a' })
+})
+
+test.serial('delivered beside events that this process cannot sign, which wait for their key', async t => {
+  const receiver = await receiverOf(t)
+  const deliveries = deliveriesThrough(t)
+  const { db } = services
+  const other = await newOrganisation(services)
+  const { webhookSecret } = await db.organisation.findUniqueOrThrow({ where: { id: other.organisationId } })
+  const seal = (text: string | null) =>
+    db.organisation.update({ where: { id: other.organisationId }, data: { webhookSecret: text } })
+  await seal('sealed:1:00000000:AAAA')
+  const [own, unsigned] = await Promise.all([
+    newDelivery(services, organisationId, receiver.url),
+    newDelivery(services, other.organisationId, receiver.url),
+  ])
+  const [delivered, later] = await Promise.all([deliveries.attempt(own.id), deliveries.attempt(unsigned.id)])
+  t.is(delivered.state, 'done')
+  t.is((await services.webhooks.show(null, own.id)).status, 'delivered')
+  t.like(await services.webhooks.show(null, unsigned.id), { status: 'pending', attempts: 1, openStarts: 0 })
+  await seal(webhookSecret)
+  clock.pass(later.state === 'later' ? later.delayMs : t.fail())
+  t.is((await deliveries.attempt(unsigned.id)).state, 'done')
+  t.true(signedBy(receiver.last(), other.secret))
 })

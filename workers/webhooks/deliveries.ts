@@ -17,7 +17,7 @@ import { deliveryAttributes } from '../../shared/traces/attributes.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
 import { failedReply, postWebhook, type Reply } from '../../shared/webhooks/post.ts'
 import { nextPauseMs, retryAfterMs } from '../../shared/webhooks/schedule.ts'
-import { signatureHeaders } from '../../shared/webhooks/secrets.ts'
+import { type SigningSecrets, signatureHeaders } from '../../shared/webhooks/secrets.ts'
 import { type Post, slackMessage } from '../../shared/webhooks/slack.ts'
 import type { AttemptResult, Claim } from '../../shared/webhooks/webhooks.ts'
 import { done, type Outcome, retryIn, slotsOf } from '../run-queue.ts'
@@ -36,7 +36,7 @@ const maxLoggedBytes = 16 * 1_024
 
 type Loaded =
   | Exclude<Claim, { state: 'claimed' }>
-  | (Extract<Claim, { state: 'claimed' }> & { subject: Subject; secrets: readonly string[]; slack: SlackTarget | null })
+  | (Extract<Claim, { state: 'claimed' }> & { subject: Subject; secrets: SigningSecrets; slack: SlackTarget | null })
 /** The subject of an event. */
 type Subject = { job: Job } | { batch: Batch } | { data: object }
 type Ready = Extract<Loaded, { state: 'claimed' }>
@@ -49,7 +49,8 @@ function traceparentOf(subject: Subject): string | null {
 /** When an attempt began: its date, and the time from which its duration is measured. */
 type Begin = { at: Date; startedMs: MonotonicMs }
 /** The outcome of an attempt; `message` is null if nothing was sent. */
-type Attempt = { message: Post | null; reply: Reply; isLast: boolean }
+type Attempt = Sent & { isLast: boolean }
+type Sent = { message: Post | null; reply: Reply }
 
 export type DeliveryOptions = {
   /** Total timeout of one attempt. */
@@ -124,13 +125,18 @@ export class WebhookDeliveries {
     return sent && this.#record(loaded, begin, { ...sent, isLast: false })
   }
 
-  async #send(loaded: Ready, { at, startedMs }: Begin): Promise<{ message: Post; reply: Reply } | null> {
-    const { organisationId } = loaded.delivery
-    const { monotonic } = this.#services
+  async #send(loaded: Ready, { at, startedMs }: Begin): Promise<Sent | null> {
+    const { id, organisationId } = loaded.delivery
+    const { monotonic, log } = this.#services
     const entered = this.#receivers.ofOrganisation(organisationId)
     if (!this.#receivers.enter(entered, monotonic.now())) return null
     try {
-      const message = await this.#message(loaded, at)
+      const message = await this.#message(loaded, at).catch((err: unknown) => {
+        log.warn({ err, delivery: id }, 'the event of a webhook cannot be read')
+        return null
+      })
+      // An attempt like any other: a storage that is away is no death of a worker.
+      if (!message) return { message, reply: failedReply(new Error('the gateway could not read the event')) }
       const target = await assertPublicUrl(message.url, this.#rules).catch(failedReply)
       if ('error' in target) return { message, reply: target }
       const addresses = target.addresses.map(({ address }) => address)
@@ -233,10 +239,10 @@ export class WebhookDeliveries {
     if (slack) {
       const { subject, text, path } = ruleText(data as RuleEvent, slack.organisation)
       const link = `${this.#services.config.publicUrl}/dashboard/${organisationId}/${path}`
-      return slackMessage(slack.url, { subject, text, link })
+      return slackMessage(slack.url(), { subject, text, link })
     }
     const body = JSON.stringify({ type, timestamp: createdAt.toISOString(), data })
-    const signed = signatureHeaders(secrets, id, at.getTime(), body)
+    const signed = signatureHeaders(secrets(), id, at.getTime(), body)
     const headers = { 'content-type': 'application/json', 'user-agent': 'headgate', ...signed }
     return { url, headers, body }
   }

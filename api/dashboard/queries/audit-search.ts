@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { AuditEvent as AuditRow, Prisma } from '../../../shared/generated/prisma/client.ts'
 import { type Actor, type Changes, operatorActor } from '../../../shared/io/audit.ts'
 import type { Database } from '../../../shared/io/db.ts'
-import { rowsAfter } from '../../../shared/io/keyset.ts'
+import { containing, rowsAfter } from '../../../shared/io/keyset.ts'
 import type { AuditEvent } from '../wire/audit.ts'
 import { readBounds, spanFields } from './span.ts'
 
@@ -26,14 +26,13 @@ export function whereOf(
   { actor, action, target, ...time }: AuditFilters,
   nowMs: number,
 ): Prisma.AuditEventWhereInput {
-  const part = (value: string) => ({ contains: value, mode: 'insensitive' as const })
   return {
     ...scope,
     createdAt: readBounds(time, nowMs),
     AND: [
-      ...(actor ? [{ OR: [{ actorName: part(actor) }, { actorId: actor }] }] : []),
+      ...(actor ? [{ OR: [{ actorName: containing(actor) }, { actorId: actor }] }] : []),
       ...(action ? [{ OR: [{ action }, { action: { startsWith: `${action}.` } }] }] : []),
-      ...(target ? [{ OR: [{ targetName: part(target) }, { targetId: target }] }] : []),
+      ...(target ? [{ OR: [{ targetName: containing(target) }, { targetId: target }] }] : []),
     ],
   }
 }

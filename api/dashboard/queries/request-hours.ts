@@ -55,11 +55,12 @@ export function isIndexed({
   q,
   status,
   error_code: errorCode,
+  error_message: errorMessage,
   end_user: endUser,
   session,
   batch,
 }: RequestFilters): boolean {
-  return [q, errorCode, endUser, session, batch].some(value => value !== undefined) || !outcomesOf(status)
+  return [q, errorCode, errorMessage, endUser, session, batch].some(value => value !== undefined) || !outcomesOf(status)
 }
 
 /** What is known of the hours of a search; null if nothing is, or if an index finds its rows. */

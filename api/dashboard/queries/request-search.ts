@@ -4,7 +4,7 @@ import { createdAtMs, mayBeginId } from '../../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import { type Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
-import { rowsAfter } from '../../../shared/io/keyset.ts'
+import { containing, rowsAfter } from '../../../shared/io/keyset.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { paging } from '../../routes/paging.ts'
 import { readSpan, spanFields } from './span.ts'
@@ -22,6 +22,7 @@ export const requestFilters = z.strictObject({
   q: word.describe('The prefix of a request, generation or provider id.'),
   status: word.describe('`ok`, `error`, an HTTP status or an error code.'),
   error_code: word.describe('The `code` of the error, such as `rate_limit_exceeded`.'),
+  error_message: word.describe('A part of the message of the error, in either case.'),
   model: word,
   provider: word,
   type: word.describe('"chat", "image", "video" …'),
@@ -62,7 +63,8 @@ export async function whereOf(
   // Time bounds let Postgres prune partitions and seek in their indexes.
   const { from: gte, to: lte } = searchSpan(services, timeOf(services, more), q)
   const { min_duration_ms: minMs, min_cost_usd: minUsd, min_input_tokens: minInput } = more
-  const { min_output_tokens: minOutput, end_user: endUser, session, tag, error_code: errorCode, batch } = more
+  const { min_output_tokens: minOutput, end_user: endUser, session, tag, batch } = more
+  const { error_code: errorCode, error_message: message } = more
   return {
     organisationId,
     createdAt: { gte, lte },
@@ -82,7 +84,8 @@ export async function whereOf(
     AND: [
       q === undefined ? {} : whereId({ startsWith: q }, q),
       status === undefined ? {} : whereStatus(status),
-      errorCode === undefined ? {} : whereError(errorCode),
+      errorCode === undefined ? {} : whereError({ errorCode }),
+      message === undefined ? {} : whereError({ errorMessage: containing(message) }),
     ],
   }
 }
@@ -129,12 +132,12 @@ function whereStatus(status: string): Pick<Prisma.GenerationWhereInput, 'status'
   if (status === 'refused') return { status: { in: [401, 402, 403] } }
   if (status === 'invalid') return { status: { gte: 400, lt: 500, notIn: [401, 402, 403, 429, 499] } }
   if (status === 'failed') return { status: { gte: 500 } }
-  return /^\d{3}$/.test(status) ? { status: Number(status) } : whereError(status)
+  return /^\d{3}$/.test(status) ? { status: Number(status) } : whereError({ errorCode: status })
 }
 
 /** The status makes it a search in the index of errors. */
-function whereError(errorCode: string): Pick<Prisma.GenerationWhereInput, 'status' | 'errorCode'> {
-  return { errorCode, status: { gte: 400 } }
+function whereError(error: Pick<Prisma.GenerationWhereInput, 'errorCode' | 'errorMessage'>) {
+  return { ...error, status: { gte: 400 } }
 }
 
 /** The query of a list: filters, an order and a place in it. */

@@ -10,6 +10,7 @@ import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { presentBatchDetail, presentBatchRow } from '../present/present-batch.ts'
 import { assertMayCancel, fileUrlForPage, type Viewer } from '../present/work.ts'
+import { readBounds, spanFields } from '../queries/span.ts'
 import { findKeyId, readWorkKeys } from '../queries/work.ts'
 import type { BatchDetail, BatchErrors, BatchesPage, BatchFileName } from '../wire/batches.ts'
 
@@ -32,17 +33,22 @@ const list = endpoint({
     status: z.enum([...statuses, 'unfinished']).optional(),
     environment: z.enum(['live', 'test']).optional(),
     key: z.string().min(1).max(100).optional().describe('A key’s id or hash.'),
+    q: z.string().trim().min(1).max(200).optional().describe('The id of a batch, or of the request that submitted it.'),
+    ...spanFields,
+    span: spanFields.span.describe('The time up to now. Without it and `from`, batches of any age.'),
   }),
   answers: { 200: { description: 'A page of batches.' } },
   errors: ['not_found'],
   async handle({ services, query, ...viewer }): Promise<BatchesPage> {
     const { organisationId } = viewer
-    const { limit, after, status, environment, key } = query
+    const { limit, after, status, environment, key, q, ...time } = query
     const where = {
       organisationId,
       ...(status && { status: status === 'unfinished' ? { in: [...unfinished] } : status }),
       ...(environment && { environment }),
       ...(key !== undefined && { keyId: await findKeyId(services, organisationId, key) }),
+      createdAt: readBounds(time, services.clock.now()),
+      ...(q !== undefined && { OR: [{ id: q }, { requestId: q }] }),
       // Ids are ordered by creation time.
       ...(after !== undefined && { id: { lt: after } }),
     }

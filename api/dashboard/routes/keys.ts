@@ -5,6 +5,7 @@ import { monthOf } from '../../../shared/base/time.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
 import { presentContentSetting } from '../../../shared/keys/content-logging.ts'
 import { keyPatch, keyRoll, newKey } from '../../../shared/keys/key-requests.ts'
+import { keyStates } from '../../../shared/keys/keys.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { endpoint, type Validated } from '../../endpoint.ts'
 import { keysQuery } from '../../routes/keys.ts'
@@ -93,13 +94,15 @@ const listKeys = endpoint({
   query: keysQuery.extend({
     search: z.string().max(200).optional(),
     member: z.string().min(1).max(100).optional().describe('The id of a person: only keys that they created.'),
+    environment: z.enum(['live', 'test']).optional(),
+    state: z.enum(keyStates).optional().describe('`unused`: active ones that were not used for 60 days.'),
   }),
   answers: { 200: { description: 'A page of keys, newest first.' } },
   errors: ['not_found', 'url_not_allowed'],
   handle(request): Promise<KeysAnswer> {
     const { services, organisationId, query } = request
-    const { include_revoked: includeRevoked = false, search = '', member: createdById } = query
-    const filters = { includeRevoked, search: search.trim(), createdById }
+    const { include_revoked: includeRevoked = false, search = '', member: createdById, environment, state } = query
+    const filters = { includeRevoked, search: search.trim(), createdById, environment, state }
     const read = (page: Page) => services.keys.list(organisationId, { ...page, ...filters })
     return readPage(
       query,

@@ -7,6 +7,7 @@ import { audit } from '../../../shared/io/audit.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { listCredits } from '../../../shared/wallet/statement.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
+import { adjustmentId } from '../../operator/adjustments.ts'
 import { addCredit } from '../../operator/credit.ts'
 import { findOrganisation } from '../../operator/flags.ts'
 import { paging, readPage } from '../../routes/paging.ts'
@@ -193,18 +194,19 @@ const credit = endpoint({
   path: `${base}/{organisation}/credits`,
   summary: 'Credit an organisation',
   body: z.strictObject({
+    id: adjustmentId.optional().describe('The client’s own: a repetition with the same id books nothing.'),
     amount_usd: z.number().min(minUsd).max(1_000_000),
     method: z.enum(['grant', 'card', 'ach']),
     hold_days: z.int().min(0).max(maxHoldDays).optional().describe('Default: 5 for ACH, otherwise none.'),
   }),
   answers: { 200: { description: 'The organisation with its new balance.' } },
-  errors: ['not_found'],
+  errors: ['not_found', 'idempotency_key_reused'],
   async handle({ services, params, body, actor }): Promise<OrganisationDetail> {
-    const { id } = await findOrganisation(services, params.organisation!)
+    const { id: organisationId } = await findOrganisation(services, params.organisation!)
     const amountNano = nanoFromUsd(body.amount_usd)
-    const { method, hold_days: holdDays } = body
-    await addCredit(services, { organisationId: id, amountNano, method, holdDays }, actor)
-    return detailOf(services, id)
+    const { id, method, hold_days: holdDays } = body
+    await addCredit(services, { id, organisationId, amountNano, method, holdDays }, actor)
+    return detailOf(services, organisationId)
   },
 })
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
+import { containing } from '../../../shared/io/keyset.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { setOperator } from '../../auth/operators.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
@@ -51,7 +52,7 @@ function read(
     limit: number
   },
 ) {
-  const contains = search && ({ contains: search.trim(), mode: 'insensitive' } as const)
+  const contains = search && containing(search.trim())
   return db.user.findMany({
     where: {
       ...(id !== undefined && { id }),

@@ -32,17 +32,31 @@ export function isOutage(error: unknown): error is ApiError {
   return error instanceof ApiError && [0, 502, 503, 504].includes(error.status)
 }
 
+/** The codes of an ended session, of our routes and of the accounts’ routes. */
+const sessionEnded = ['not_signed_in', 'UNAUTHORIZED']
+
+export function isSessionEnd(error: unknown): boolean {
+  return error instanceof ApiError && sessionEnded.includes(error.code)
+}
+
+/** The code of a change that got no answer, so that nobody knows whether it was made. */
+export const noAnswer = 'no_answer'
+const accountsPath = '/dashboard/api/auth/'
+
 export type CallOptions = { method?: string; body?: unknown; signal?: AbortSignal }
 
 /** Calls a dashboard route with the browser's session and returns its JSON. Throws an ApiError. */
 export async function call<T>(path: string, { method, body, signal }: CallOptions = {}): Promise<T> {
+  const verb = method ?? (body === undefined ? 'GET' : 'POST')
   const response = await fetch(path, {
-    method: method ?? (body === undefined ? 'GET' : 'POST'),
+    method: verb,
     ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
     ...(signal && { signal }),
   }).catch(error => {
     if (signal?.aborted) throw error
-    throw new ApiError(0, 'unreachable', 'The gateway cannot be reached. Are you offline?', null, null)
+    // Those of accounts, such as a sign-in, may be repeated.
+    const code = verb === 'GET' || path.startsWith(accountsPath) ? 'unreachable' : noAnswer
+    throw new ApiError(0, code, 'The gateway cannot be reached. Are you offline?', null, null)
   })
   if (!response.ok) throw await errorOf(response)
   const text = await response.text()
@@ -51,7 +65,7 @@ export async function call<T>(path: string, { method, body, signal }: CallOption
 
 /** Calls an account route (sign-in, sign-up, members …). Throws an ApiError. */
 export function callAuth<T>(path: string, body?: unknown): Promise<T> {
-  return call<T>(`/dashboard/api/auth/${path}`, body === undefined ? {} : { body })
+  return call<T>(`${accountsPath}${path}`, body === undefined ? {} : { body })
 }
 
 /** The message of an error response. */

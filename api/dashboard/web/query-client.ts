@@ -1,18 +1,21 @@
 import { MutationCache, notifyManager, QueryCache, QueryClient } from '@tanstack/react-query'
 import { navigate } from 'wouter/use-browser-location'
-import { ApiError, isOutage } from './api.ts'
+import { ApiError, isOutage, isSessionEnd } from './api.ts'
 
 const freshMs = 10_000
 
 // Notifies synchronously, so that a button is disabled before the next click is handled and no mutation runs twice.
 notifyManager.setScheduler(queueMicrotask)
 
-/** The error codes of an ended session, of our routes and of the accounts’ routes. */
-const sessionEnded = ['not_signed_in', 'UNAUTHORIZED']
+/** The form that was last written in, until a change was made: what it holds would be lost with its page. */
+let written: Element | null = null
+document.addEventListener('input', ({ target }) => {
+  if (target instanceof Element) written = target.closest('form')
+})
 
-/** Redirects to the sign-in when the session has ended, and back to the page afterwards. */
+/** Redirects to the sign-in when the session has ended, and back to the page afterwards. A form with input stays, and says so itself. */
 function redirectToSignIn(error: Error): void {
-  if (!(error instanceof ApiError) || !sessionEnded.includes(error.code)) return
+  if (!isSessionEnd(error) || written?.isConnected) return
   const here = location.pathname + location.search
   if (here.startsWith('/dashboard/sign-in')) return
   queryClient.clear()
@@ -21,7 +24,12 @@ function redirectToSignIn(error: Error): void {
 
 export const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError: redirectToSignIn }),
-  mutationCache: new MutationCache({ onError: redirectToSignIn }),
+  mutationCache: new MutationCache({
+    onError: redirectToSignIn,
+    onSuccess: () => {
+      written = null
+    },
+  }),
   // A gateway in the local network is reachable without internet access, so the browser's online state is ignored.
   defaultOptions: {
     mutations: { networkMode: 'always' },

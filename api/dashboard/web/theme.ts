@@ -66,6 +66,8 @@ export const theme = createTheme({
         styles: { description: { color: 'var(--mantine-color-text)' } },
       },
     },
+    // An empty element would have the focus of an opened menu instead of its first item.
+    Menu: { defaultProps: { withInitialFocusPlaceholder: false } },
     Fieldset: { defaultProps: { mx: 0 } },
     Badge: { defaultProps: { variant: 'light', radius: 'sm', tt: 'none' } },
   },

@@ -32,7 +32,7 @@ const fileLifetimeMs = 24 * 3_600_000
 /**
  * Decides who runs a batch: submits it to a provider's own batch API where that is requested and possible, else leaves it to
  * the gateway. Returns the updated batch; without an operation it is unknown whether the provider has it. Throws a
- * GatewayError when a provider must run it and none can, and Superseded.
+ * GatewayError when a provider must run it and none can, or a store is away, and Superseded.
  */
 export async function submitProviderBatch(services: BatchServices, batch: Batch): Promise<Batch> {
   if (batch.provider !== null) return recoverSubmission(services, batch)
@@ -40,7 +40,8 @@ export async function submitProviderBatch(services: BatchServices, batch: Batch)
   try {
     return await submitToProvider(services, batch)
   } catch (error) {
-    if (!(error instanceof GatewayError)) throw error
+    // A store that is away says nothing about who can run the batch: this step is repeated.
+    if (!(error instanceof GatewayError) || error.code === 'service_unavailable') throw error
     services.log.info({ batch: batch.id, reason: error.message }, 'the gateway runs a batch itself')
     const current = (await services.batches.read(batch.id))!
     const moved = await moveToGateway(services, { ...current, epoch: batch.epoch }, null)

@@ -6,7 +6,8 @@ import { use } from '../../support/use.ts'
 
 const world = use(test, () =>
   startWorld({
-    ...{ UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1200', UPSTREAM_IDLE_TIMEOUT_MS: '1200' },
+    UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1200',
+    UPSTREAM_IDLE_TIMEOUT_MS: '1200',
     UPSTREAM_TOTAL_TIMEOUT_MS: '5000',
   }),
 )

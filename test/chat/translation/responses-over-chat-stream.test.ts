@@ -80,9 +80,16 @@ test('llama.cpp#21174: a response has every field, with the settings of its requ
   }
   const response = respond({ content: 'Hi' }, 'stop', { body })
   t.like(openResponse.parse(response), {
-    ...{ instructions: 'Be brief.', temperature: 0.5, max_output_tokens: 50, tool_choice: 'required' },
-    ...{ metadata: { a: 'b' }, reasoning: { effort: 'low', summary: null }, safety_identifier: 's' },
-    ...{ prompt_cache_key: 'k', top_p: 1, truncation: 'disabled' },
+    instructions: 'Be brief.',
+    temperature: 0.5,
+    max_output_tokens: 50,
+    tool_choice: 'required',
+    metadata: { a: 'b' },
+    reasoning: { effort: 'low', summary: null },
+    safety_identifier: 's',
+    prompt_cache_key: 'k',
+    top_p: 1,
+    truncation: 'disabled',
   })
   t.is(response.tools.length, 2)
 })
@@ -105,7 +112,12 @@ test('calls whose deltas alternate are items of their own; one ends when its arg
       ['b', 'get', '{"b":2}'],
       ['c', 'stop', '{}'],
     ].map(([call_id, name, args], index) => ({
-      ...{ type: 'function_call', id: `fc_1_${index + 1}`, call_id, name, status: 'completed', arguments: args },
+      type: 'function_call',
+      id: `fc_1_${index + 1}`,
+      call_id,
+      name,
+      status: 'completed',
+      arguments: args,
     })),
   ])
   const order = events.flatMap(event => (event.type === 'response.output_item.done' ? event.output_index : []))
@@ -152,7 +164,8 @@ test('reasoning is content, or a summary if one is asked for; sealed state ends 
   const encrypted = { type: 'reasoning.encrypted', data: 'hg1.b', index: 1 }
   const foreign = { type: 'reasoning.encrypted', data: 'of the provider', index: 2 }
   const delta = (reasoning_content: string, ...reasoning_details: NonNullable<ChatDelta['reasoning_details']>) => ({
-    ...{ reasoning_content, reasoning_details },
+    reasoning_content,
+    reasoning_details,
   })
   const chunks = [
     chunk(delta('First. ', { ...signed, text: 'First. ', signature: undefined })),
@@ -177,7 +190,11 @@ test('reasoning is content, or a summary if one is asked for; sealed state ends 
         ? { summary: text ? [{ type: 'summary_text', text }] : [] }
         : { summary: [], content: text ? [{ type: 'reasoning_text', text }] : [] }
     const item = (index: number, text: string, encrypted_content: string | null) => ({
-      ...{ type: 'reasoning', id: `rs_1_${index}`, ...shown(text), encrypted_content, status: 'completed' },
+      type: 'reasoning',
+      id: `rs_1_${index}`,
+      ...shown(text),
+      encrypted_content,
+      status: 'completed',
     })
     t.deepEqual(output.slice(0, 3) as object[], [
       item(0, 'First. Then', 'hg1.a'),
@@ -278,10 +295,14 @@ type Answer = typeof answers extends fc.Arbitrary<infer T> ? T : never
 
 function completeAnswer({ thoughts, texts, refusals, calls, usage, finish, summary }: Answer): ResponsesObject {
   const tool_calls = calls.map(({ name, input }, index) => ({
-    ...{ id: `call_${index}`, type: 'function' as const, function: { name, arguments: JSON.stringify(input) } },
+    id: `call_${index}`,
+    type: 'function' as const,
+    function: { name, arguments: JSON.stringify(input) },
   }))
   const message = {
-    ...{ content: texts.join('') || null, refusal: refusals.join('') || null, reasoning_content: thoughts.join('') },
+    content: texts.join('') || null,
+    refusal: refusals.join('') || null,
+    reasoning_content: thoughts.join(''),
     ...(tool_calls.length > 0 && { tool_calls }),
   }
   return respond(message, finish, { usage, body: bodyOf(summary) })
@@ -362,7 +383,8 @@ test('an answer that the client sends back is the same chat message: ids, names,
         return { id: `call_${index}`, type: 'function', function: { name, arguments: custom } }
       })
       t.deepEqual(returned as object, {
-        ...{ role: 'assistant', content: text.trim() === '' ? null : text },
+        role: 'assistant',
+        content: text.trim() === '' ? null : text,
         ...(thoughts !== '' && { reasoning_content: thoughts }),
         ...(tool_calls.length > 0 && { tool_calls }),
       })

@@ -20,14 +20,24 @@ const agents = { type: 'namespace', name: 'multi_agent_v1', tools: [{ type: 'fun
 const search = { type: 'web_search', external_web_access: true }
 const user = (content: unknown) => ({ type: 'message', role: 'user', content })
 const called = (call_id: string, more: object = {}) => ({
-  ...{ type: 'function_call', id: `fc_${call_id}`, call_id, name: 'get_weather', arguments: '{}', status: 'completed' },
+  type: 'function_call',
+  id: `fc_${call_id}`,
+  call_id,
+  name: 'get_weather',
+  arguments: '{}',
+  status: 'completed',
   ...more,
 })
 const output = (call_id: string, result: unknown = 'ok') => ({
-  ...{ type: 'function_call_output', id: `fco_${call_id}`, call_id, output: result },
+  type: 'function_call_output',
+  id: `fco_${call_id}`,
+  call_id,
+  output: result,
 })
 const toolCall = (id: string, name = 'get_weather', args = '{}') => ({
-  ...{ id, type: 'function', function: { name, arguments: args } },
+  id,
+  type: 'function',
+  function: { name, arguments: args },
 })
 
 function chatMessages(input: unknown, target = sol, more: object = {}): object[] {
@@ -349,7 +359,11 @@ test('fields that the provider does not get, and fields of its refusals, have th
   const adapterOf = (create: () => UpstreamRequest) =>
     responsesOverChat({ native: true, request: create, answer: () => t.fail() as never } as DirectAdapter<'chat'>)
   const call = (body: object): Call<'responses'> => ({
-    ...{ target: sol, body: requestOf(body), raw: null, maxTokens: null, media: new Map() },
+    target: sol,
+    body: requestOf(body),
+    raw: null,
+    maxTokens: null,
+    media: new Map(),
   })
   const dropped = ['messages.content.image_url.detail', 'max_completion_tokens', 'verbosity', 'top_p']
   t.deepEqual(adapterOf(() => ({ ...request, dropped })).request(call({ tools: [weather, search] })).dropped, [

@@ -23,7 +23,9 @@ type Shown = { input_tokens: number; output_tokens: number; input_tokens_details
 
 function usageOf({ input_tokens, output_tokens, input_tokens_details }: Shown): Usage {
   return {
-    ...{ prompt_tokens: input_tokens, completion_tokens: output_tokens, total_tokens: input_tokens + output_tokens },
+    prompt_tokens: input_tokens,
+    completion_tokens: output_tokens,
+    total_tokens: input_tokens + output_tokens,
     prompt_tokens_details: input_tokens_details,
   }
 }
@@ -89,7 +91,9 @@ for (const model of models) {
     const account = await world.gateway.account()
     const schema = z.object({ city: z.string(), days: z.int() })
     const { output_parsed: parsed } = await world.sdk(account.live).responses.parse({
-      ...{ model, input: 'Where?', max_output_tokens: 500 },
+      model,
+      input: 'Where?',
+      max_output_tokens: 500,
       text: { format: zodTextFormat(schema, 'place') },
     })
     t.true(schema.safeParse(parsed).success, JSON.stringify(parsed))
@@ -157,7 +161,10 @@ test.serial('the reasoning of Claude goes back with its signature, by a summary 
   const account = await world.gateway.account()
   const sdk = world.sdk(account.live)
   const request = {
-    ...{ model: 'claude-haiku-4-5', tools: [weather], max_output_tokens: 5_000, store: false },
+    model: 'claude-haiku-4-5',
+    tools: [weather],
+    max_output_tokens: 5_000,
+    store: false,
     reasoning: { effort: 'low' as const, summary: 'auto' as const },
   }
   const input: Input = [{ role: 'user', content: 'The weather in Oslo?' }]

@@ -141,7 +141,9 @@ test.serial('200 with the events of OpenAI’s own calls as they were sent', asy
   const response = await world.gateway.fetch('/v1/chat/completions', { key: live, body })
   const deltas = dataOf(await response.text()).flatMap(({ choices }) => choices?.[0]?.delta.tool_calls ?? [])
   t.deepEqual(deltas[0], {
-    ...{ index: 0, id: 'call_emulated1', type: 'function' },
+    index: 0,
+    id: 'call_emulated1',
+    type: 'function',
     function: { name: 'get_weather', arguments: '' },
   })
   t.is(deltas.map(({ function: fn }) => fn.arguments).join(''), '{"city":"Oslo"}')
@@ -214,7 +216,9 @@ test.serial('200, billed and logged, for an answer with NUL and half a character
 test.serial('200 streamed: several choices and calls in one event, only some of them as OpenAI’s are', async t => {
   const { live } = await world.gateway.account()
   const call = (id: string, name: string, index?: number) => ({
-    ...{ id, type: 'function', function: { name, arguments: '{}' } },
+    id,
+    type: 'function',
+    function: { name, arguments: '{}' },
     ...(index !== undefined && { index }),
   })
   const deltas = [
@@ -222,7 +226,10 @@ test.serial('200 streamed: several choices and calls in one event, only some of 
     [{ tool_calls: [call('c', 'get_time', 1), call('d', 'get_weather', 1)] }, {}],
   ]
   const event = (pair: object[], finish_reason: string | null) => ({
-    ...{ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm' },
+    id: 'c',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'm',
     choices: pair.map((delta, index) => ({ index, delta, finish_reason })),
   })
   const role = { role: 'assistant', content: null }

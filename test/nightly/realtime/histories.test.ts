@@ -122,7 +122,7 @@ class History {
       case 'deposit': {
         const { organisationId } = this.account
         const amountNano = nanoFromUsd(step.cents / 100)
-        return services.wallets.deposit({ organisationId, amountNano, method: 'grant' })
+        return void (await services.wallets.deposit({ organisationId, amountNano, method: 'grant' }))
       }
       case 'cap': {
         const cap = step.cents === null ? null : step.cents / 100

@@ -83,7 +83,9 @@ const sessions: Record<string, { meter: () => RealtimeMeter; steps: Step[] }> = 
         event: { type: 'response.completed', response: { model: 'gpt-5-mini', usage: delegatedUsage } },
       }),
       provider({
-        ...{ type: 'decision.event', delegation_id: null, trigger_id: null },
+        type: 'decision.event',
+        delegation_id: null,
+        trigger_id: null,
         event: { type: 'decision.completed', decision: { model: 'gpt-5-nano', usage: delegatedUsage } },
       }),
       provider({ type: 'session.closed', reason: 'close_requested', usage: { seconds: 4 } }),

@@ -38,14 +38,12 @@ test('golden: a whole request is translated field by field', t => {
   t.is(request.path, '/v1/messages')
   t.deepEqual(request.headers, { 'content-type': 'application/json', 'anthropic-version': '2023-06-01' })
   t.deepEqual(JSON.parse(String(request.body)), {
-    ...{
-      model: 'X',
-      max_tokens: 300,
-      temperature: 0.2,
-      stop_sequences: ['END'],
-      metadata: { user_id: 'u1' },
-      system: 'A\n\nB',
-    },
+    model: 'X',
+    max_tokens: 300,
+    temperature: 0.2,
+    stop_sequences: ['END'],
+    metadata: { user_id: 'u1' },
+    system: 'A\n\nB',
     messages: [
       {
         role: 'user',
@@ -79,7 +77,9 @@ test('golden: a whole request is translated field by field', t => {
 
 test('golden: cache reads, cache writes and thinking are counted once', t => {
   t.deepEqual(answerTo({}).usage, {
-    ...{ prompt_tokens: 1260, completion_tokens: 21, total_tokens: 1281 },
+    prompt_tokens: 1260,
+    completion_tokens: 21,
+    total_tokens: 1281,
     prompt_tokens_details: { cached_tokens: 1000, cache_write_tokens: 200 },
     completion_tokens_details: { reasoning_tokens: 8 },
   })

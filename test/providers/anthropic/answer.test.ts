@@ -24,12 +24,17 @@ test('answer: text, thinking and tool calls', t => {
   const { created, usage: _usage, ...rest } = answerTo({ content, stop_reason: 'tool_use' })
   t.true(Number.isInteger(created))
   t.deepEqual(rest as unknown, {
-    ...{ id: 'chatcmpl-msg_01', object: 'chat.completion', model: 'claude-x' },
+    id: 'chatcmpl-msg_01',
+    object: 'chat.completion',
+    model: 'claude-x',
     choices: [
       {
         index: 0,
         message: {
-          ...{ role: 'assistant', content: 'Checking.', refusal: null, reasoning_content: 'Hm.' },
+          role: 'assistant',
+          content: 'Checking.',
+          refusal: null,
+          reasoning_content: 'Hm.',
           tool_calls: [{ id: 'toolu_1', type: 'function', function: { name: 'w', arguments: '{"city":"Oslo"}' } }],
         },
         logprobs: null,
@@ -131,7 +136,9 @@ test('stream: counters are cumulative and the last number of each counts', t => 
   const { usage } = summed(decoded(eventsOf(list.map(sse))).chunks)
   t.deepEqual(usage as unknown, [
     {
-      ...{ prompt_tokens: 78, completion_tokens: 30, total_tokens: 108 },
+      prompt_tokens: 78,
+      completion_tokens: 30,
+      total_tokens: 108,
       prompt_tokens_details: { cached_tokens: 8, cache_write_tokens: 0 },
       completion_tokens_details: { reasoning_tokens: 4 },
     },
@@ -152,8 +159,11 @@ for (const [title, ttl, split, writes1h] of [
 ] as const) {
   test(`cache writes by lifetime: ${title}`, t => {
     const usage = {
-      ...{ input_tokens: 5, output_tokens: 2, cache_read_input_tokens: 20 },
-      ...{ cache_creation_input_tokens: 100, cache_creation: split },
+      input_tokens: 5,
+      output_tokens: 2,
+      cache_read_input_tokens: 20,
+      cache_creation_input_tokens: 100,
+      cache_creation: split,
     }
     const body = { ...callForAnswer.body, cache_control: { type: 'ephemeral' as const, ttl } }
     const call = { ...callForAnswer, body }
@@ -164,7 +174,8 @@ for (const [title, ttl, split, writes1h] of [
     for (const counted of [whole, chunks.at(-1)?.usage]) {
       t.is(counted?.prompt_tokens, 125)
       t.deepEqual(counted?.prompt_tokens_details, {
-        ...{ cached_tokens: 20, cache_write_tokens: 100 },
+        cached_tokens: 20,
+        cache_write_tokens: 100,
         ...(writes1h && { cache_write_1h_tokens: writes1h }),
       })
     }

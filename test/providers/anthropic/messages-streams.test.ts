@@ -24,8 +24,16 @@ const counts = {
 const start: Event = {
   type: 'message_start',
   message: {
-    ...{ id: 'msg_01', type: 'message', role: 'assistant', model: 'claude-sonnet-4-5-20250929', content: [] },
-    ...{ stop_reason: null, stop_sequence: null, stop_details: null, container: null, usage: counts },
+    id: 'msg_01',
+    type: 'message',
+    role: 'assistant',
+    model: 'claude-sonnet-4-5-20250929',
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    stop_details: null,
+    container: null,
+    usage: counts,
   },
 }
 const ping: Event = { type: 'ping' }
@@ -83,8 +91,13 @@ const streams: Record<string, Event[]> = {
       {
         type: 'citations_delta',
         citation: {
-          ...{ type: 'char_location', cited_text: 'The grass is green.', document_index: 0, document_title: 'A' },
-          ...{ start_char_index: 0, end_char_index: 19, file_id: null },
+          type: 'char_location',
+          cited_text: 'The grass is green.',
+          document_index: 0,
+          document_title: 'A',
+          start_char_index: 0,
+          end_char_index: 19,
+          file_id: null,
         },
       },
       ...text('grass.'),
@@ -142,7 +155,10 @@ const streams: Record<string, Event[]> = {
       {
         type: 'citations_delta',
         citation: {
-          ...{ type: 'web_search_result_location', cited_text: 'Oslo is', url: 'https://a.example/', title: 'Oslo' },
+          type: 'web_search_result_location',
+          cited_text: 'Oslo is',
+          url: 'https://a.example/',
+          title: 'Oslo',
           encrypted_index: 'Eo8BCioI',
         },
       },
@@ -273,7 +289,10 @@ test.serial('a stream that breaks pays its searches, and the prompt for each rea
   )
   const account = await world.gateway.account({ usd: '100' })
   const body = {
-    ...{ model: 'claude-haiku-4-5', max_tokens: 100, stream: true, messages: [{ role: 'user', content: 'Is it?' }] },
+    model: 'claude-haiku-4-5',
+    max_tokens: 100,
+    stream: true,
+    messages: [{ role: 'user', content: 'Is it?' }],
     tools: [{ type: 'web_search_20260318', name: 'web_search', max_uses: 3 }],
   }
   const response = await world.gateway.fetch('/v1/messages', { key: account.live, body })

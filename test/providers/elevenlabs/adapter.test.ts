@@ -161,7 +161,11 @@ test.serial('200: who speaks, turn by turn, and the words to expect', async t =>
 test.serial('200: a word without a time or a speaker continues what is before it', async t => {
   const more = { speakers: true, segments: true, words: true, format: 'diarized_json' } as const
   const wordOf = (text: string, times: object, speaker_id?: string | null) => ({
-    ...{ text, type: 'word', logprob: 0, speaker_id, ...times },
+    text,
+    type: 'word',
+    logprob: 0,
+    speaker_id,
+    ...times,
   })
   const words = [
     wordOf('Well,', { end: 0.3 }),

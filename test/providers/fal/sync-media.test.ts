@@ -125,13 +125,16 @@ test('started and completed: the exact request of every row, and images of the s
 
 test('started: an edit, a mask and everything else that an operator describes', async t => {
   const traits = {
-    ...{ size_field: 'image_size', size_format: 'text', n_field: 'num_images', quality_field: 'quality' },
-    ...{ background_field: 'background', format_field: 'output_format', formats: ['png', 'jpeg', 'webp'] },
-    ...{
-      by_mode: { edit: { model: 'fal-ai/gpt-image-1.5/edit' } },
-      images_field: 'image_urls',
-      mask_field: 'mask_image_url',
-    },
+    size_field: 'image_size',
+    size_format: 'text',
+    n_field: 'num_images',
+    quality_field: 'quality',
+    background_field: 'background',
+    format_field: 'output_format',
+    formats: ['png', 'jpeg', 'webp'],
+    by_mode: { edit: { model: 'fal-ai/gpt-image-1.5/edit' } },
+    images_field: 'image_urls',
+    mask_field: 'mask_image_url',
     fidelity_field: 'input_fidelity',
   } as const satisfies DeploymentTraits
   const size = { width: 1536, height: 1024 }
@@ -140,8 +143,14 @@ test('started: an edit, a mask and everything else that an operator describes', 
   const { request, report } = await images.done(call)
   t.is(request.path, '/fal-ai/gpt-image-1.5/edit')
   t.deepEqual(request.body, {
-    ...{ prompt, image_urls: [a], mask_image_url: 'https://files.example/mask.png', num_images: 2 },
-    ...{ image_size: '1536x1024', quality: 'high', background: 'transparent', output_format: 'webp' },
+    prompt,
+    image_urls: [a],
+    mask_image_url: 'https://files.example/mask.png',
+    num_images: 2,
+    image_size: '1536x1024',
+    quality: 'high',
+    background: 'transparent',
+    output_format: 'webp',
     input_fidelity: 'high',
   })
   t.is(outputOf(report).images.length, 2)
@@ -157,7 +166,10 @@ test('started: an edit, a mask and everything else that an operator describes', 
       'fal-ai/trellis',
       { ...fields, compression_field: 'q' },
       {
-        ...{ size: { width: 640, height: 480 }, resolution: '2K', compression: 50, moderation: 'low' },
+        size: { width: 640, height: 480 },
+        resolution: '2K',
+        compression: 50,
+        moderation: 'low',
       },
     ),
   )

@@ -167,7 +167,7 @@ test('sent media: audio, pdf and fetched images as bytes', t => {
     ],
   }
   const { body, target } = call(twice)
-  t.deepEqual(chat.remoteMedia!(body, target), [url])
+  t.deepEqual(chat.remoteMedia!(body, target), [url, url])
   const media = new Map([[url, { contentType: 'image/webp; x=y', bytes: Buffer.from([1, 2, 3]) }]])
   t.deepEqual(parts(twice, media), [{ inlineData: { mimeType: 'image/webp', data: 'AQID' } }])
   const html = new Map([[url, { contentType: 'text/html', bytes: Buffer.from('x') }]])

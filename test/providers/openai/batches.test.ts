@@ -81,7 +81,10 @@ test('started: the exact form of the file, and the exact batch of it', t =>
 test('every kind: its entries are what is sent to its route one by one', t => {
   const { target } = call()
   const embedding: Call<'embedding'> = {
-    ...{ target, raw: null, maxTokens: null, media: new Map() },
+    target,
+    raw: null,
+    maxTokens: null,
+    media: new Map(),
     body: embeddingRequest.parse({ model: 'x', input: ['a', 'b'] }),
   }
   const completion: Call<'completion'> = { ...embedding, maxTokens: 9, body: { model: 'x', prompt: 'a' } }
@@ -162,8 +165,13 @@ async function collected(source: ReturnType<typeof fileOf>): Promise<Uint8Array<
 test('known: whether each state is final', t =>
   using(async ({ emulator }, connection) => {
     for (const [status, over] of Object.entries({
-      ...{ validating: false, in_progress: false, finalizing: false, cancelling: false },
-      ...{ completed: true, expired: true, cancelled: true },
+      validating: false,
+      in_progress: false,
+      finalizing: false,
+      cancelling: false,
+      completed: true,
+      expired: true,
+      cancelled: true,
     })) {
       emulator.next(json(200, { id: 'batch_1', status }))
       t.deepEqual(await adapter.check({ id: 'batch_1' }, connection), { isOver: over, completed: 0, failed: 0 })

@@ -84,7 +84,8 @@ const failures: [number, string, string, FailureReason][] = [
 /** An error of a server behind OpenRouter. */
 const relayed = (code: number, raw: object | string, provider_name: string) => ({
   error: {
-    ...{ message: 'Provider returned error', code },
+    message: 'Provider returned error',
+    code,
     metadata: { raw: typeof raw === 'string' ? raw : JSON.stringify(raw), provider_name },
   },
 })
@@ -146,7 +147,9 @@ const misleading: [status: number, cause: string, body: object, FailureReason][]
       error: {
         message:
           'Account x is suspended, possibly due to reaching the monthly spending limit or failure to pay past invoices. Please go to https://fireworks.ai/account/billing for more information.',
-        ...{ param: null, code: 'PRECONDITION_FAILED', type: 'error' },
+        param: null,
+        code: 'PRECONDITION_FAILED',
+        type: 'error',
       },
     },
     'quota',
@@ -263,7 +266,8 @@ const misleading: [status: number, cause: string, body: object, FailureReason][]
     {
       error: {
         message: 'The request is prohibited due to a violation of provider Terms Of Service.',
-        ...{ code: 403, metadata: { provider_name: null } },
+        code: 403,
+        metadata: { provider_name: null },
       },
     },
     'model_unavailable',

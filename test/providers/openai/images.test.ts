@@ -66,13 +66,28 @@ test('200 a generation: JSON with what was asked for and nothing else', async t 
   })
   const full = await made(
     callOf({
-      ...{ n: 4, size: { width: 1536, height: 1024 }, quality: 'high', background: 'transparent', format: 'webp' },
-      ...{ compression: 60, moderation: 'low', user: 'u-1', safetyIdentifier: 's-1' },
+      n: 4,
+      size: { width: 1536, height: 1024 },
+      quality: 'high',
+      background: 'transparent',
+      format: 'webp',
+      compression: 60,
+      moderation: 'low',
+      user: 'u-1',
+      safetyIdentifier: 's-1',
     }),
   )
   t.deepEqual(full.request.body, {
-    ...{ model: 'gpt-image-1.5', prompt: 'a fox in the snow', n: 4, size: '1536x1024', quality: 'high' },
-    ...{ background: 'transparent', output_format: 'webp', output_compression: 60, moderation: 'low', user: 'u-1' },
+    model: 'gpt-image-1.5',
+    prompt: 'a fox in the snow',
+    n: 4,
+    size: '1536x1024',
+    quality: 'high',
+    background: 'transparent',
+    output_format: 'webp',
+    output_compression: 60,
+    moderation: 'low',
+    user: 'u-1',
     safety_identifier: 's-1',
   })
   const [image] = full.output.images
@@ -211,12 +226,16 @@ test('usage: cached tokens and words are told from pictures; what does not add u
   const usages: [object, object | null][] = [
     [
       {
-        ...{ input_tokens: 50, output_tokens: 1_100, total_tokens: 1_150 },
+        input_tokens: 50,
+        output_tokens: 1_100,
+        total_tokens: 1_150,
         input_tokens_details: { text_tokens: 10, image_tokens: 40, cached_tokens: 8 },
         output_tokens_details: { text_tokens: 44, image_tokens: 1_056 },
       },
       {
-        ...{ prompt_tokens: 50, completion_tokens: 1_100, total_tokens: 1_150 },
+        prompt_tokens: 50,
+        completion_tokens: 1_100,
+        total_tokens: 1_150,
         prompt_tokens_details: { image_tokens: 40, cached_tokens: 8 },
         completion_tokens_details: { image_tokens: 1_056 },
       },
@@ -224,7 +243,9 @@ test('usage: cached tokens and words are told from pictures; what does not add u
     [
       { input_tokens: 5, output_tokens: 100, output_tokens_details: { text_tokens: 30 } },
       {
-        ...{ prompt_tokens: 5, completion_tokens: 100, total_tokens: 105 },
+        prompt_tokens: 5,
+        completion_tokens: 100,
+        total_tokens: 105,
         completion_tokens_details: { image_tokens: 70 },
       },
     ],

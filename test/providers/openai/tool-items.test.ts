@@ -17,7 +17,10 @@ const grammar = { type: 'grammar', syntax: 'lark', definition: 'start: /.+/' }
 const exec = { type: 'custom', name: 'exec', description: 'Runs code.', format: grammar }
 const namespaceOf = (name: string, tools: object[]) => ({ type: 'namespace', name, description: 'd', tools })
 const declaring = (tools: object[], more: object = {}) => ({
-  ...{ type: 'additional_tools', id: 'at_1', role: 'developer', tools },
+  type: 'additional_tools',
+  id: 'at_1',
+  role: 'developer',
+  tools,
   ...more,
 })
 const say = (role: string, text: string) => {
@@ -28,9 +31,15 @@ const question = say('user', 'What is the weather in Berlin?')
 
 /** As Codex 0.171 asks with its own list of models. */
 const lite = {
-  ...{ stream: false, tool_choice: 'auto', parallel_tool_calls: false, store: false },
-  ...{ reasoning: { effort: 'medium', context: 'all_turns' }, include: ['reasoning.encrypted_content'] },
-  ...{ text: { verbosity: 'low' }, prompt_cache_key: 'session', client_metadata: { session_id: 's' } },
+  stream: false,
+  tool_choice: 'auto',
+  parallel_tool_calls: false,
+  store: false,
+  reasoning: { effort: 'medium', context: 'all_turns' },
+  include: ['reasoning.encrypted_content'],
+  text: { verbosity: 'low' },
+  prompt_cache_key: 'session',
+  client_metadata: { session_id: 's' },
 }
 const liteHeaders = { 'x-openai-internal-codex-responses-lite': 'true' }
 

@@ -98,12 +98,18 @@ test('200 images and tokens, whatever else is counted', async t => {
     completion_tokens_details: { image_tokens: 2_580, reasoning_tokens: 0 },
   })
   const usage = {
-    ...{ prompt_tokens: 12, completion_tokens: 1_400, total_tokens: 1_412, cost: 0.04 },
-    ...{ prompt_tokens_details: { cached_tokens: 4 }, completion_tokens_details: { reasoning_tokens: 110 } },
+    prompt_tokens: 12,
+    completion_tokens: 1_400,
+    total_tokens: 1_412,
+    cost: 0.04,
+    prompt_tokens_details: { cached_tokens: 4 },
+    completion_tokens_details: { reasoning_tokens: 110 },
   }
   const untold = await made(callOf(), json(200, { data: [{ b64_json: 'AAAA' }], usage }))
   t.deepEqual(untold.output.usage, {
-    ...{ prompt_tokens: 12, completion_tokens: 1_400, total_tokens: 1_412 },
+    prompt_tokens: 12,
+    completion_tokens: 1_400,
+    total_tokens: 1_412,
     prompt_tokens_details: { cached_tokens: 4 },
     completion_tokens_details: { reasoning_tokens: 110, image_tokens: 1_290 },
   })

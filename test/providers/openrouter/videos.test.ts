@@ -152,7 +152,11 @@ test('callbacks are verified with the workspace’s secret over time, comma and 
   world.finish()
   const { body: raw, headers } = world.callback(String(id), nowMs)
   const callback = (more: Partial<ProviderCallback> = {}): ProviderCallback => ({
-    ...{ headers, raw, nowMs, secret: workspaceSecret, connection },
+    headers,
+    raw,
+    nowMs,
+    secret: workspaceSecret,
+    connection,
     remember: () => Promise.reject(new Error('nothing to ask for')),
     ...more,
   })

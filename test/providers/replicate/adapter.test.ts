@@ -201,7 +201,11 @@ test('callbacks are verified with the account’s secret, the configured one bef
   started.finish()
   const { body: raw, headers } = started.callback(String(id), nowMs)
   const callback = (more: Partial<ProviderCallback> = {}): ProviderCallback => ({
-    ...{ headers, raw, nowMs, secret: null, connection },
+    headers,
+    raw,
+    nowMs,
+    secret: null,
+    connection,
     remember: (_name, load) => load(),
     ...more,
   })

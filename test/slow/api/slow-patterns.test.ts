@@ -55,7 +55,12 @@ function shots(text: string, count: number): Record<string, () => Shot> {
       path: '/api/v1/log-exports',
       bearer: provisioning,
       body: {
-        ...{ name: 'a', kind: 's3', bucket: 'logs', access_key_id: 'a', secret_access_key: 'b', streams: ['audit'] },
+        name: 'a',
+        kind: 's3',
+        bucket: 'logs',
+        access_key_id: 'a',
+        secret_access_key: 'b',
+        streams: ['audit'],
         prefix: text,
       },
     }),

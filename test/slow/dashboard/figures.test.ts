@@ -37,15 +37,26 @@ type Logged = { agoMs: number; by?: SignedUp } & Partial<Prisma.GenerationCreate
 /** Writes rows of the request log. Returns the id of the last. */
 async function log(count: number, { agoMs, by = owner, ...fields }: Logged): Promise<string> {
   const row = {
-    ...{
-      createdAt: new Date(Date.now() - agoMs),
-      organisationId: by.organisationId,
-      keyId: 'key_1',
-      requestId: 'req_x',
-    },
-    ...{ kind: 'chat', environment: 'live' as const, model: 'gpt-5', provider: 'openai', status: 200, streamed: false },
-    ...{ attempts: 1, promptTokens: 430, completionTokens: 400, cachedTokens: 0, reasoningTokens: 0, estimated: false },
-    ...{ costNano: 850n, firstByteMs: 300, durationMs: 334, ...fields },
+    createdAt: new Date(Date.now() - agoMs),
+    organisationId: by.organisationId,
+    keyId: 'key_1',
+    requestId: 'req_x',
+    kind: 'chat',
+    environment: 'live' as const,
+    model: 'gpt-5',
+    provider: 'openai',
+    status: 200,
+    streamed: false,
+    attempts: 1,
+    promptTokens: 430,
+    completionTokens: 400,
+    cachedTokens: 0,
+    reasoningTokens: 0,
+    estimated: false,
+    costNano: 850n,
+    firstByteMs: 300,
+    durationMs: 334,
+    ...fields,
   }
   const ids = Array.from({ length: count }, () => newId('chatcmpl'))
   await gateway.services.db.generation.createMany({ data: ids.map(id => ({ ...row, id })) })

@@ -25,7 +25,8 @@ const rows = <T>(count: number, row: (n: number) => T) => Array.from({ length: c
 const limits: Limited[] = [
   {
     what: 'organisations of a person',
-    ...{ max: 10, before: 1 },
+    max: 10,
+    before: 1,
     async open({ visitor, userId }) {
       return {
         create: n => visitor.fetch(`${auth}/organization/create`, { body: { name: `O${n}`, slug: `o-${n}` } }),
@@ -35,7 +36,8 @@ const limits: Limited[] = [
   },
   {
     what: 'invitations of an organisation',
-    ...{ max: 100, before: 97 },
+    max: 100,
+    before: 97,
     async open({ visitor, organisationId, userId }) {
       const expiresAt = new Date(Date.now() + 3_600_000)
       const invitation = { organisationId, role: 'member', inviterId: userId, expiresAt }
@@ -50,7 +52,8 @@ const limits: Limited[] = [
   },
   {
     what: 'members of an organisation',
-    ...{ max: maxMembers, before: maxMembers - 2 },
+    max: maxMembers,
+    before: maxMembers - 2,
     async open({ organisationId, userId }) {
       const users = rows(maxMembers - 4, n => ({ id: newId('user'), name: 'M', email: `m${n}.${userId}@example.com` }))
       await db().user.createMany({ data: users })
@@ -76,7 +79,8 @@ const limits: Limited[] = [
   },
   {
     what: 'webhook endpoints of an organisation',
-    ...{ max: 20, before: 0 },
+    max: 20,
+    before: 0,
     async open({ visitor, base, organisationId }) {
       const body = (n: number) => ({ url: `http://127.0.0.1:9/${n}`, events: ['*'] })
       return {
@@ -87,7 +91,8 @@ const limits: Limited[] = [
   },
   {
     what: 'alert rules of an organisation',
-    ...{ max: 50, before: 0 },
+    max: 50,
+    before: 0,
     async open({ visitor, base, organisationId }) {
       const body = (n: number) => ({ name: `R${n}`, kind: 'spend', threshold: 1, window: 'day', email: 'owners' })
       return {
@@ -98,7 +103,8 @@ const limits: Limited[] = [
   },
   {
     what: 'test keys of an organisation, from the dashboard and by provisioning',
-    ...{ max: maxTestKeys, before: 0 },
+    max: maxTestKeys,
+    before: 0,
     async open({ visitor, base, organisationId }) {
       const key = await provisioningKey(gateway, organisationId)
       const body = { name: 'K', environment: 'test' }

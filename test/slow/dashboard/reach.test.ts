@@ -199,6 +199,7 @@ test.serial('on a phone, lists have two lines for a row and filters are behind a
     if (!(await list.isVisible())) await page.getByRole('tab', { name, exact: true }).click()
     await list.getByRole('rowheader').first().waitFor()
     await heightOf(name, await list.getByRole('rowheader').count(), rowPx)
+    t.deepEqual(await page.evaluate(textsThatTouch), [], name)
   }
 
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/models`)
@@ -213,6 +214,14 @@ test.serial('on a phone, lists have two lines for a row and filters are behind a
     'more models are shown',
   )
 })
+
+/** Texts of a card that follow each other in a line without a gap, as if they were one word. */
+const textsThatTouch = `[...document.querySelectorAll('[data-card="line"] .mantine-Text-root + .mantine-Text-root')]
+  .filter(text => {
+    const [before, after] = [text.previousElementSibling, text].map(one => one.getBoundingClientRect())
+    return after.width > 0 && Math.abs(after.top - before.top) < 4 && after.left - before.right < 3
+  })
+  .map(text => text.previousElementSibling.textContent + text.textContent)`
 
 const places = [
   ...[

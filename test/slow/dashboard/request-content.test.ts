@@ -84,6 +84,21 @@ test.serial('an admin logs a key’s requests, views one, replays it and opens i
   await page.getByText('They were logged, and deleted since.').waitFor()
 })
 
+test.serial('a request that left the model to the gateway has code and a playground that leave it, too', async t => {
+  const failing = { model: 'auto', messages: [{ role: 'user', content: 'sandbox:fail' }] }
+  const answer = await gateway.fetch('/v1/chat/completions', { key, body: failing })
+  t.is(answer.status, 502)
+  const id = answer.headers.get('x-generation-id')!
+  const { db } = gateway.services
+  await eventually(async () => (await db.generation.count({ where: { id } })) === 1, 'the request is logged')
+  const page = await openPage(t)
+  await page.goto(addressOf(`requests/${id}`))
+  await page.getByText('What to do: Retry.').waitFor()
+  await page.getByRole('region', { name: 'curl example' }).getByText('"model": "auto"').waitFor()
+  await page.getByRole('button', { name: 'Open in playground' }).click()
+  await page.waitForURL(/playground\/chat\?model=auto$/)
+})
+
 test.serial('models answer one prompt side by side', async t => {
   const page = await openPage(t)
   await page.goto(addressOf('playground/compare?models=auto,gpt-5,claude-haiku-4-5'))
@@ -138,7 +153,9 @@ test.serial('the list of requests is filtered, sorted, followed live, and rememb
     ...row
   } = await db.generation.findFirstOrThrow({ where: { organisationId: owner.organisationId, model: 'gpt-5' } })
   const older = Array.from({ length: 120 }, (_, i) => ({
-    ...{ ...row, id: newId('chatcmpl'), createdAt: new Date(createdAt.getTime() - (i + 1) * 1_000) },
+    ...row,
+    id: newId('chatcmpl'),
+    createdAt: new Date(createdAt.getTime() - (i + 1) * 1_000),
     // Longer than a request of this test takes on a busy machine.
     durationMs: 200_000 + i,
   }))

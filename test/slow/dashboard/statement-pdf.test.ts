@@ -144,8 +144,11 @@ test.serial(
   async t => {
     const { visitor, base, organisationId } = await signUp(gateway)
     const row = (i: number) => ({
-      ...{ organisationId, kind: 'adjustment' as const, cause: `adjustment:of_${organisationId}_${i}` },
-      ...{ amountNano: BigInt(i + 1), createdAt: new Date(Date.UTC(2026, 8, 1 + (i % 3))) },
+      organisationId,
+      kind: 'adjustment' as const,
+      cause: `adjustment:of_${organisationId}_${i}`,
+      amountNano: BigInt(i + 1),
+      createdAt: new Date(Date.UTC(2026, 8, 1 + (i % 3))),
     })
     await gateway.services.db.ledgerEntry.createMany({ data: Array.from({ length: 5_001 }, (_, i) => row(i)) })
     const answer = await visitor.fetch(`${base}/billing/statement.pdf?month=2026-09&detail=entries`)

@@ -73,6 +73,7 @@ test('the page of a key keeps its address when it is rolled there, and links wit
   await page.getByRole('heading', { level: 1, name: 'Bookmarked' }).waitFor()
   t.is(page.url(), address(`${id}?tab=policy`))
   await page.getByRole('button', { name: 'Disable' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Disable key' }).click()
   await page.getByRole('button', { name: 'Enable', exact: true }).waitFor()
   await page.getByRole('button', { name: 'Revoke' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Revoke key' }).click()

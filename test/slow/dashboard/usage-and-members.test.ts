@@ -145,6 +145,42 @@ test.serial('members: many are invited, a fault stays in the field, an invitatio
   await isAccessible(t, page)
 })
 
+test.serial('members: a long list is searched, and the button above it leads to the invitations', async t => {
+  const { db } = gateway.services
+  const people = Array.from({ length: 12 }, (_, i) => ({
+    id: `user_${i}`,
+    name: `Person ${i}`,
+    email: `p${i}@example.com`,
+  }))
+  await db.user.createMany({ data: people })
+  const { organisationId } = owner
+  const rows = people.map(({ id }) => ({ id: `mem_${id}`, organisationId, userId: id, role: 'member' }))
+  await db.membership.createMany({ data: rows })
+  const page = await open(t, 'members')
+  const listed = page.getByRole('table', { name: 'Members' }).getByRole('rowheader')
+  await page.getByLabel('Search members').fill('P7@')
+  await eventually(async () => (await listed.count()) === 1, 'one is found')
+  t.regex(await listed.innerText(), /Person 7/)
+  t.regex(page.url(), /search=P7/)
+  await page.getByLabel('Search members').fill('nobody')
+  await page.getByText('No members found').waitFor()
+  await page.getByRole('button', { name: 'Invite members' }).click()
+  t.is(await page.evaluate('document.activeElement.labels[0].textContent'), 'Email *')
+  await db.membership.deleteMany({ where: { id: { in: rows.map(({ id }) => id) } } })
+})
+
+test.serial('members: a fault of a budget is named at its field', async t => {
+  const page = await open(t, 'members')
+  await page.getByRole('button', { name: 'Budget of the organisation' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Limit in USD').fill('25')
+  for (const wrong of ['0', '50, 1.5', '1001', 'x']) {
+    await dialog.getByLabel('Alert at percent of the limit').fill(wrong)
+    await dialog.getByText('Enter whole numbers from 1 to 1,000').waitFor()
+    t.true(await dialog.getByRole('button', { name: 'Save budget' }).isDisabled())
+  }
+})
+
 test.serial('members: a budget, a role, and a removal that transfers the keys', async t => {
   const { db } = gateway.services
   const page = await open(t, 'members')

@@ -61,11 +61,15 @@ test('1 with every fault of the configuration before a development stack starts 
 
 test('a JSON log is text on a terminal: time, level, fields, errors with their causes', t => {
   const line = {
-    ...{ level: 50, time: '2026-01-31T12:00:00.123Z', process: 'web', pid: 7, provider: 'openai', status: 401 },
-    ...{
-      err: { type: 'ProviderError', message: 'no', stack: 'x\n    at send (file.ts:1)', cause: { message: 'why' } },
-    },
-    ...{ key: null, msg: 'the provider refuses our API key' },
+    level: 50,
+    time: '2026-01-31T12:00:00.123Z',
+    process: 'web',
+    pid: 7,
+    provider: 'openai',
+    status: 401,
+    err: { type: 'ProviderError', message: 'no', stack: 'x\n    at send (file.ts:1)', cause: { message: 'why' } },
+    key: null,
+    msg: 'the provider refuses our API key',
   }
   t.is(
     stripVTControlCharacters(readable(JSON.stringify(line))),

@@ -67,17 +67,21 @@ async function begun(account: Account): Promise<string> {
 const row = (id: string) => rowOf(gateway, id)
 const stops = () => runway.emulator.requests.filter(({ method }) => method === 'DELETE').length
 const jobOf = ({ organisationId }: Account): NewJob => ({
-  ...{ id: newId('job'), organisationId, keyId: 'key_x', requestId: 'req_x', environment: 'test', kind: 'video' },
-  ...{
-    model: 'runway-gen4.5',
-    month: '2026-11',
-    capNano: null,
-    holdNano: 0n,
-    webhookUrl: null,
-    input: {},
-    metadata: {},
-  },
-  ...{ chargeNano: 0n, deadlineAt: new Date(Date.now() + 3_600_000) },
+  id: newId('job'),
+  organisationId,
+  keyId: 'key_x',
+  requestId: 'req_x',
+  environment: 'test',
+  kind: 'video',
+  model: 'runway-gen4.5',
+  month: '2026-11',
+  capNano: null,
+  holdNano: 0n,
+  webhookUrl: null,
+  input: {},
+  metadata: {},
+  chargeNano: 0n,
+  deadlineAt: new Date(Date.now() + 3_600_000),
 })
 
 test.serial('completed: two workers that finish a job at the same time leave its file alone', async t => {

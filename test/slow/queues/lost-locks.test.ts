@@ -115,7 +115,10 @@ async function open(t: ExecutionContext, redisUrl: string, workerCount: number, 
   t.teardown(() => rm(storage, { recursive: true, force: true }))
   const env = {
     ...(await delayedEnvironment(outside.chat)),
-    ...{ RUNWAY_API_KEY: 'key_1', RUNWAY_BASE_URL: `${outside.video.url}/v1`, STORAGE_URL: `file:${storage}`, ...more },
+    RUNWAY_API_KEY: 'key_1',
+    RUNWAY_BASE_URL: `${outside.video.url}/v1`,
+    STORAGE_URL: `file:${storage}`,
+    ...more,
   }
   const stores = { databaseUrl: database.url, redisUrl, drop: async () => {} }
   const gateway = await startGateway(stores, env)

@@ -189,9 +189,16 @@ test(`charged at least the provider's price and margin, and within the reservati
       // What the model wrote until then is within what it can write in the time.
       const elapsedMs = Math.ceil((usage.completion_tokens / 100) * 1_000)
       const estimate = await estimateAbandonedUsage({
-        ...{ format: chatFormatOf(kind), body, features, target },
-        ...{ elapsedMs, tokensPerSecond: null, maxOutputTokens: bound.outputTokens * features.choices },
-        ...{ delivered: deliveredByAnswer([], 0), reported: null, hidesOutput: true },
+        format: chatFormatOf(kind),
+        body,
+        features,
+        target,
+        elapsedMs,
+        tokensPerSecond: null,
+        maxOutputTokens: bound.outputTokens * features.choices,
+        delivered: deliveredByAnswer([], 0),
+        reported: null,
+        hidesOutput: true,
         searches: ownSearches(target, features) ?? 0,
       })
       const costNano = chargeNano(target, atServedTier(estimate, target, usage.service_tier), marginPpm)

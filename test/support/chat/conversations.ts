@@ -296,7 +296,8 @@ export function conversations({ takesFiles, hasEffort }: Abilities): fc.Arbitrar
       const rounds = endsWithResults && calls.length > 0 ? before : [...before, { said: last, answer: null }]
       const needsTools = hasTools || before.some(round => round.answer.calls.length > 0)
       const tools = toolNames.map(name => ({
-        ...{ name, description: `Tool ${name}` },
+        name,
+        description: `Tool ${name}`,
         ...(isStrict && { strict: true as const }),
       }))
       // Messages has one field for the choice and for parallel calls.

@@ -119,7 +119,10 @@ function assertParts(t: ExecutionContext, types: readonly string[]): void {
 
 export function chunk(delta: ChatDelta, finish_reason: FinishReason | null = null): ChatChunk {
   return {
-    ...{ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm' },
+    id: 'chatcmpl-1',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'm',
     choices: [{ index: 0, delta, finish_reason }],
   }
 }

@@ -18,23 +18,21 @@ export const nanoPerOutput = 20_000
 export async function dearModels(): Promise<Record<string, string>> {
   const file = join(tmpdir(), `dear-catalog-${randomUUID()}.json`)
   const model = (id: string, provider = 'openai', traits?: object) => ({
-    ...{
-      id,
-      name: id,
-      type: 'chat',
-      owned_by: 'tests',
-      created: 0,
-      description: 'Dear.',
-      quality: 50,
-      expires_on: null,
-    },
-    ...{
-      context_length: 1_000_000,
-      max_output_tokens: 128_000,
-      input_modalities: ['text'],
-      output_modalities: ['text'],
-    },
-    ...{ supported_parameters: ['tools'], price_source: 'the tests', price_as_of: '2026-01-01' },
+    id,
+    name: id,
+    type: 'chat',
+    owned_by: 'tests',
+    created: 0,
+    description: 'Dear.',
+    quality: 50,
+    expires_on: null,
+    context_length: 1_000_000,
+    max_output_tokens: 128_000,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    supported_parameters: ['tools'],
+    price_source: 'the tests',
+    price_as_of: '2026-01-01',
     providers: [{ provider, upstream_model: `up-${id}`, price: { unit: 'token', input: '4', output: '20' }, traits }],
   })
   const models = [

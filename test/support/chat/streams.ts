@@ -15,7 +15,9 @@ export const geminiCounts = { promptTokenCount: 1_000, candidatesTokenCount: 10,
 
 const message: Message = {
   ...({ id: 'msg_1', type: 'message', role: 'assistant', model: 'up', content: [] } as const),
-  ...{ stop_reason: 'end_turn', stop_sequence: null, stop_details: null },
+  stop_reason: 'end_turn',
+  stop_sequence: null,
+  stop_details: null,
   usage: { input_tokens: 1_000, output_tokens: 10 },
 }
 

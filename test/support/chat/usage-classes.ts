@@ -55,7 +55,9 @@ function openaiAnswer(given: Classes, reasoningIsBeside = false): Native {
   const prompt_tokens = classes.text + classes.cached + classes.written5m
   const completion_tokens = classes.output + (reasoningIsBeside ? 0 : classes.reasoning)
   const usage = {
-    ...{ prompt_tokens, completion_tokens, total_tokens: prompt_tokens + classes.output + classes.reasoning },
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: prompt_tokens + classes.output + classes.reasoning,
     prompt_tokens_details: { cached_tokens: classes.cached, cache_write_tokens: classes.written5m },
     completion_tokens_details: { reasoning_tokens: classes.reasoning },
   }
@@ -76,7 +78,9 @@ function anthropicAnswer(classes: Classes): Native {
   const whole: Message = {
     ...({ id: 'msg_1', type: 'message', role: 'assistant', model: 'up' } as const),
     content: [{ type: 'text', text: 'Hello' }],
-    ...{ stop_reason: 'end_turn', stop_sequence: null, stop_details: null },
+    stop_reason: 'end_turn',
+    stop_sequence: null,
+    stop_details: null,
     usage: {
       input_tokens: classes.text,
       cache_read_input_tokens: classes.cached,
@@ -97,7 +101,9 @@ function geminiAnswer(given: Classes): Native {
   const classes = { ...given, text: given.text + given.written5m + given.written1h, written5m: 0, written1h: 0 }
   const promptTokenCount = classes.text + classes.cached
   const usageMetadata = {
-    ...{ promptTokenCount, cachedContentTokenCount: classes.cached, candidatesTokenCount: classes.output },
+    promptTokenCount,
+    cachedContentTokenCount: classes.cached,
+    candidatesTokenCount: classes.output,
     thoughtsTokenCount: classes.reasoning,
     totalTokenCount: promptTokenCount + classes.output + classes.reasoning,
   }
@@ -200,7 +206,8 @@ async function checkMessages(dialect: Dialect, native: Native, { classes, packet
   const stream = messagesRelayFor(
     { adapter, call, requests: [null] },
     {
-      ...{ id: 'gen-1', requestId: 'req' },
+      id: 'gen-1',
+      requestId: 'req',
       isBilled: (stated, shown, bill) => isBilledAsStated(stated, shown, { target: call.target }, bill),
     },
   )

@@ -148,14 +148,21 @@ export class JobWorld {
     const { id, month } = reservation
     const { keyId, organisationId, capNano } = billing
     const job = await this.jobs.create({
-      ...{ id, organisationId, keyId, month, requestId: id, environment: 'live', model: 'coin' },
+      id,
+      organisationId,
+      keyId,
+      month,
+      requestId: id,
+      environment: 'live',
+      model: 'coin',
       kind: held ? 'avatar' : 'video',
       capNano: capNano === null ? null : BigInt(capNano),
       budgets: budgetIds(billing),
       holdNano: held ? BigInt(nano) : 0n,
       chargeNano: held ? null : BigInt(nano),
       webhookUrl: null,
-      ...{ input: {}, metadata: {} },
+      input: {},
+      metadata: {},
       deadlineAt: new Date(this.world.clock.now() + jobDeadlineMs),
     })
     this.known.push({ id, billing, month, held: held ? nano : 0, charged: held ? 0 : nano, over: false })

@@ -14,10 +14,22 @@ type Described = { type: ModelRow['type']; kind: ModelRow['kind'] } & Pick<Deplo
 export function described(id: string, provider: string, upstream_model: string, row: Described): ModelRow {
   const { type, kind, price, traits } = row
   return modelRow.parse({
-    ...{ id, name: id, type, kind, owned_by: 'acme', created: 0, description: '' },
-    ...{ context_length: null, max_output_tokens: null, input_modalities: [], output_modalities: [] },
-    ...{ supported_parameters: [], quality: null, expires_on: null },
-    ...{ price_source: 'the operator', price_as_of: '2026-11-20' },
+    id,
+    name: id,
+    type,
+    kind,
+    owned_by: 'acme',
+    created: 0,
+    description: '',
+    context_length: null,
+    max_output_tokens: null,
+    input_modalities: [],
+    output_modalities: [],
+    supported_parameters: [],
+    quality: null,
+    expires_on: null,
+    price_source: 'the operator',
+    price_as_of: '2026-11-20',
     providers: [{ provider, upstream_model, price, ...(traits && { traits }) }],
   })
 }
@@ -60,8 +72,14 @@ export const operatorModels: ModelRow[] = [
     kind: { ...clip, modes: ['text', 'image', 'video'], end_image: true, seed: true, audio: true },
     price: second('0.05'),
     traits: {
-      ...{ image_field: 'first_frame', end_image_field: 'last_frame', video_field: 'video', duration_format },
-      ...{ aspect_ratio_field: 'aspect_ratio', seed_field: 'seed', sound_field: 'sound', input: { fps: 24 } },
+      image_field: 'first_frame',
+      end_image_field: 'last_frame',
+      video_field: 'video',
+      duration_format,
+      aspect_ratio_field: 'aspect_ratio',
+      seed_field: 'seed',
+      sound_field: 'sound',
+      input: { fps: 24 },
     },
   }),
   described('replicate-lipsync', 'replicate', `acme/lips:${'a'.repeat(64)}`, {

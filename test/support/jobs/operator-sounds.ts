@@ -17,7 +17,9 @@ export const operatorSounds: ModelRow[] = [
     price: flat('0.8'),
     traits: {
       ...elevenLabsFormats,
-      ...{ duration_field: 'music_length_ms', duration_format: 'number_ms', instrumental_field: 'force_instrumental' },
+      duration_field: 'music_length_ms',
+      duration_format: 'number_ms',
+      instrumental_field: 'force_instrumental',
     },
   }),
   described('fal-minimax-music', 'fal', 'fal-ai/minimax-music/v2', {
@@ -44,7 +46,9 @@ export const operatorSounds: ModelRow[] = [
     price: flat('0.05'),
     traits: {
       ...elevenLabsFormats,
-      ...{ prompt_field: 'text', duration_field: 'duration_seconds', duration_format: 'number' },
+      prompt_field: 'text',
+      duration_field: 'duration_seconds',
+      duration_format: 'number',
     },
   }),
   described('fal-cassette-sfx', 'fal', 'cassetteai/sound-effects-generator', {
@@ -58,8 +62,11 @@ export const operatorSounds: ModelRow[] = [
     kind: { max_duration_s: 60, lyrics: true, formats: ['mp3', 'wav'] },
     price: flat('0.04'),
     traits: {
-      ...{ lyrics_field: 'lyrics', duration_format: 'number', instrumental_field: 'instrumental' },
-      ...{ format_field: 'output_format', formats: ['mp3', 'wav'] },
+      lyrics_field: 'lyrics',
+      duration_format: 'number',
+      instrumental_field: 'instrumental',
+      format_field: 'output_format',
+      formats: ['mp3', 'wav'],
     },
   }),
   described('replicate-sfx', 'replicate', 'acme/noises', {

@@ -116,11 +116,20 @@ export function summedAnswer({ choices, usage }: ChatCompletion): ReturnType<typ
 }
 
 export const message: Message = {
-  ...{ id: 'msg_01', type: 'message', role: 'assistant', model: 'claude-x', stop_reason: 'end_turn' },
-  ...{ stop_sequence: null, stop_details: null, content: [{ type: 'text', text: 'Hello' }] },
+  id: 'msg_01',
+  type: 'message',
+  role: 'assistant',
+  model: 'claude-x',
+  stop_reason: 'end_turn',
+  stop_sequence: null,
+  stop_details: null,
+  content: [{ type: 'text', text: 'Hello' }],
   usage: {
-    ...{ input_tokens: 60, cache_read_input_tokens: 1000, cache_creation_input_tokens: 200 },
-    ...{ output_tokens: 21, output_tokens_details: { thinking_tokens: 8 } },
+    input_tokens: 60,
+    cache_read_input_tokens: 1000,
+    cache_creation_input_tokens: 200,
+    output_tokens: 21,
+    output_tokens_details: { thinking_tokens: 8 },
   },
 }
 export const callForAnswer = callOf({ model: 'x', messages: [hi] })

@@ -1,6 +1,10 @@
 /** A request that uses every part of our dialect which providers write differently; each adapter's tests have its translation. */
 export const goldenRequest = {
-  ...{ max_completion_tokens: 300, temperature: 0.2, stop: ['END'], parallel_tool_calls: false, user: 'u1' },
+  max_completion_tokens: 300,
+  temperature: 0.2,
+  stop: ['END'],
+  parallel_tool_calls: false,
+  user: 'u1',
   messages: [
     { role: 'system', content: 'A' },
     { role: 'developer', content: 'B' },

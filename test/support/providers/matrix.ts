@@ -120,7 +120,10 @@ function rounds(dialect: MatrixDialect, rounds: readonly { calls: Call[] }[], re
       return [
         { role: 'user', content: 'And here?', name: 'ann' },
         {
-          ...{ role: 'assistant', content: null, refusal: null, ...(reasoning && { reasoning_content: reasoning }) },
+          role: 'assistant',
+          content: null,
+          refusal: null,
+          ...(reasoning && { reasoning_content: reasoning }),
           tool_calls: calls.map(({ id, name }) => ({
             id,
             type: 'function',

@@ -261,11 +261,18 @@ export async function send(
 const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
 const replies: Record<Route, Reply> = {
   '/v1/chat/completions': json(200, {
-    ...{ id: 'c1', object: 'chat.completion', created: 1, model: 'm', usage },
+    id: 'c1',
+    object: 'chat.completion',
+    created: 1,
+    model: 'm',
+    usage,
     choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
   }),
   '/v1/responses': json(200, {
-    ...{ id: 'r1', object: 'response', model: 'm', status: 'completed' },
+    id: 'r1',
+    object: 'response',
+    model: 'm',
+    status: 'completed',
     output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hi' }] }],
     usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
   }),

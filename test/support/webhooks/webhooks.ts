@@ -42,10 +42,26 @@ export async function newJob({ db, clock }: Services, organisationId: string, we
   const now = new Date(clock.now())
   await db.job.create({
     data: {
-      ...{ id, organisationId, keyId: 'key_test', requestId: newId('req'), environment: 'test', kind: 'video' },
-      ...{ status: 'completed', stage: 'over', model: 'a-model', provider: 'sandbox', input: {}, progress: 100 },
-      ...{ result: { outputs: [] }, month: '2026-11', webhookUrl, metadata: { order: '7' } },
-      ...{ createdAt: now, startedAt: now, completedAt: now, deadlineAt: now },
+      id,
+      organisationId,
+      keyId: 'key_test',
+      requestId: newId('req'),
+      environment: 'test',
+      kind: 'video',
+      status: 'completed',
+      stage: 'over',
+      model: 'a-model',
+      provider: 'sandbox',
+      input: {},
+      progress: 100,
+      result: { outputs: [] },
+      month: '2026-11',
+      webhookUrl,
+      metadata: { order: '7' },
+      createdAt: now,
+      startedAt: now,
+      completedAt: now,
+      deadlineAt: now,
     },
   })
   return id

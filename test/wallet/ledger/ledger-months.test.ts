@@ -220,8 +220,14 @@ test.serial(
     const { db } = gateway.services
     const id = newId('ajob')
     const job = {
-      ...{ id, organisationId, keyId, month: '2028-02', capNano: null, environment: 'live' as const },
-      ...{ costNano: 5_000n, holdNano: 0n },
+      id,
+      organisationId,
+      keyId,
+      month: '2028-02',
+      capNano: null,
+      environment: 'live' as const,
+      costNano: 5_000n,
+      holdNano: 0n,
     }
     await db.$transaction(tx => chargeJob(tx, job, 5_000n, 5_000n, clock.now()))
     await setTime('2028-03-02T23:59:00Z')

@@ -18,8 +18,8 @@ function useFocusBack(): void {
   const [before] = useState(() => document.activeElement)
   useEffect(
     () => () => {
-      // The element that had it may be unmounted too, such as the button of a form.
-      const target = before?.isConnected ? before : document.getElementById('content')
+      // The element that had it may be unmounted too, such as the button of a form; nothing had it where an address or a key opened it.
+      const target = before?.isConnected && before !== document.body ? before : document.getElementById('content')
       if (target instanceof HTMLElement) target.focus({ preventScroll: true })
     },
     [before],

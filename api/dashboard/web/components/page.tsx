@@ -3,6 +3,15 @@ import { type ReactNode, useContext } from 'react'
 import { PlaceContext } from '../session.tsx'
 import { useTitle } from './title.ts'
 
+/** What an address without a page shows. */
+export function NotFound({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <Page title={title} description={children}>
+      {null}
+    </Page>
+  )
+}
+
 /** A page's heading, description and main actions; sets the document title. */
 export function Page({
   title,

@@ -1,19 +1,19 @@
-import { Alert, Button, Group, Skeleton, Stack, Text } from '@mantine/core'
+import { Alert, Anchor, Button, Group, Skeleton, Stack, Text } from '@mantine/core'
 import { IconAlertTriangle } from '@tabler/icons-react'
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { ApiError, isOutage } from '../api.ts'
+import { ApiError, isOutage, isSessionEnd, noAnswer } from '../api.ts'
 import { WithCode } from './with-code.tsx'
 
 /** An error with the gateway's message; what follows from it is inside. */
-export function ErrorAlert({ error, children }: { error: Error; children: ReactNode }) {
+export function ErrorAlert({ message, children }: { message: string; children: ReactNode }) {
   return (
     <Alert
       role="alert"
       color="red"
       variant="light"
       icon={<IconAlertTriangle aria-hidden />}
-      title={<WithCode>{error.message}</WithCode>}
+      title={<WithCode>{message}</WithCode>}
     >
       {children}
     </Alert>
@@ -22,10 +22,17 @@ export function ErrorAlert({ error, children }: { error: Error; children: ReactN
 
 /** An error with the gateway's message and the request id. */
 export function Failure({ error, retry }: { error: Error; retry?: () => void }) {
+  if (isSessionEnd(error)) return <SessionEnded />
   const requestId = error instanceof ApiError ? error.requestId : null
+  const isUnknown = error instanceof ApiError && error.code === noAnswer
   return (
-    <ErrorAlert error={error}>
+    <ErrorAlert message={error.message}>
       <Group gap="sm">
+        {isUnknown && (
+          <Text size="sm">
+            If the connection was lost meanwhile, the change may have been made: look before you repeat it.
+          </Text>
+        )}
         {requestId && (
           <Text size="xs" c="dimmed">
             Request {requestId}
@@ -37,6 +44,21 @@ export function Failure({ error, retry }: { error: Error; retry?: () => void }) 
           </Button>
         )}
       </Group>
+    </ErrorAlert>
+  )
+}
+
+/** In a form: a page without input leads to the sign-in by itself. */
+function SessionEnded() {
+  return (
+    <ErrorAlert message="Your session has ended.">
+      <Text size="sm">
+        What you entered stays here.{' '}
+        <Anchor inherit href={`/dashboard/sign-in?next=${encodeURIComponent(location.pathname)}`} target="_blank">
+          Sign in in another tab
+        </Anchor>
+        , then try again here.
+      </Text>
     </ErrorAlert>
   )
 }
@@ -82,6 +104,10 @@ export function Show<T>({
 
 /** The loading state or the error of a query without data. An outage has one notice on the page, and leaves the skeleton. */
 export function Pending<T>({ query, rows }: { query: UseQueryResult<T, Error>; rows?: number }) {
-  if (query.error && !isOutage(query.error)) return <Failure error={query.error} retry={() => void query.refetch()} />
+  if (query.error && !isOutage(query.error)) {
+    // What does not exist will not at the next try either.
+    const isMissing = query.error instanceof ApiError && query.error.status === 404
+    return <Failure error={query.error} {...(!isMissing && { retry: () => void query.refetch() })} />
+  }
   return <Loading rows={rows} />
 }

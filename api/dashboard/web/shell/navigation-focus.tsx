@@ -15,6 +15,7 @@ export function NavigationFocus() {
   const [announced, setAnnounced] = useState('')
   const { wasBack, linkOf } = useHistory()
   const last = useRef(location)
+  useEffect(returnFocus, [])
   useEffect(() => {
     if (last.current === location) return
     last.current = location
@@ -35,6 +36,36 @@ export function NavigationFocus() {
       {announced}
     </div>
   )
+}
+
+/**
+ * A button is disabled while its action runs, which takes the focus from it: it gets it back afterwards. If it stays disabled, because its
+ * form has nothing more to save, the control before it has the focus. Returns what ends this.
+ */
+function returnFocus(): () => void {
+  let last: EventTarget | null = null
+  const observer = new MutationObserver(changes => {
+    if (document.activeElement !== document.body) return
+    const button = changes.find(({ target }) => target === last)?.target
+    if (!(button instanceof HTMLButtonElement) || button.dataset.loading) return
+    const controls = [...(button.form?.elements ?? [])].filter(one => one === button || !one.matches(':disabled'))
+    const target = button.disabled ? controls[controls.indexOf(button) - 1] : button
+    if (target instanceof HTMLElement) target.focus({ preventScroll: true })
+  })
+  const onFocus = ({ target }: Event) => {
+    last = target
+  }
+  const onPress = () => {
+    last = null
+  }
+  observer.observe(document.body, { subtree: true, attributes: true, attributeFilter: ['disabled', 'data-loading'] })
+  document.addEventListener('focusin', onFocus)
+  document.addEventListener('pointerdown', onPress)
+  return () => {
+    observer.disconnect()
+    document.removeEventListener('focusin', onFocus)
+    document.removeEventListener('pointerdown', onPress)
+  }
 }
 
 const addressNow = () => window.location.pathname + window.location.search

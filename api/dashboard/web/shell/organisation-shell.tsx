@@ -7,7 +7,8 @@ import type { Me } from '../../wire/person.ts'
 import { Boundary } from '../components/boundary.tsx'
 import { useRememberedList } from '../components/list-address.ts'
 import { OutageNotice } from '../components/outage.tsx'
-import { Empty, Loading, Pending } from '../components/states.tsx'
+import { NotFound } from '../components/page.tsx'
+import { Loading, Pending } from '../components/states.tsx'
 import { type Place, PlaceContext, placeOf, useMe } from '../session.tsx'
 import { Brand } from './brand.tsx'
 import { type NavEntry, navEntries, navGroups } from './nav.ts'
@@ -142,7 +143,7 @@ function OrganisationPages({ place }: { place: Place | null }) {
     if (needsSetUp && place) setSettingUp(place.id)
   }, [needsSetUp, place])
   if (!place)
-    return <Empty title="Organisation not found">It may have been deleted, or you are no longer a member.</Empty>
+    return <NotFound title="Organisation not found">It may have been deleted, or you are no longer a member.</NotFound>
   if (needsSetUp || settingUp === place.id)
     return <RequiredSetUp me={place.me} name={place.name} onDone={() => setSettingUp(null)} />
   const visible = navEntries.filter(({ path }) => place.has(path))
@@ -157,7 +158,7 @@ function OrganisationPages({ place }: { place: Place | null }) {
         <Redirect to={`${place.home}/${visible[0]!.path}`} replace />
       </Route>
       <Route>
-        <Empty title="Page not found">Select a page in the menu.</Empty>
+        <NotFound title="Page not found">Select a page in the menu.</NotFound>
       </Route>
     </Switch>
   )

@@ -154,12 +154,21 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
     ({ gateway, organisationId, keyId, month }) =>
       gateway.services.db.job.create({
         data: {
-          ...{ id: 'ajob_x', organisationId, keyId, month, requestId: 'req_x', environment: 'live', kind: 'async' },
-          ...{ status: 'cancelled', stage: 'over', model: 'coin', input: {}, holdNano: 9n, costNano: 0n },
-          ...{
-            operation: { failures: 0, call: { model: 'coin', provider: 'openai', atMs: 1 } },
-            deadlineAt: new Date(),
-          },
+          id: 'ajob_x',
+          organisationId,
+          keyId,
+          month,
+          requestId: 'req_x',
+          environment: 'live',
+          kind: 'async',
+          status: 'cancelled',
+          stage: 'over',
+          model: 'coin',
+          input: {},
+          holdNano: 9n,
+          costNano: 0n,
+          operation: { failures: 0, call: { model: 'coin', provider: 'openai', atMs: 1 } },
+          deadlineAt: new Date(),
         },
       }),
     ['cancelledCalls'],

@@ -51,23 +51,25 @@ async function insertRequests(count: number, fixed: (i: number) => object = () =
     const isCharged = status === 200 && draw(4) > 0
     return {
       ...counts,
-      ...{ id: newId('chatcmpl'), requestId: newId('req'), organisationId: pick(organisationIds), keyId: pick(keys) },
+      id: newId('chatcmpl'),
+      requestId: newId('req'),
+      organisationId: pick(organisationIds),
+      keyId: pick(keys),
       // Many at the edges of hours and days.
       createdAt: new Date(endMs - draw(spanDays * 24) * hourMs - pick([0, 1, hourMs - 1, draw(hourMs)])),
-      ...{ model: pick(['gpt-5', 'coin', '']), provider: pick(['openai', 'xai', null]), kind: pick(['chat', 'video']) },
-      ...{
-        environment: pick(['live', 'test'] as const),
-        status,
-        calls: status === 400 ? 3 : 1,
-        promptTokens: draw(1_000),
-      },
-      ...{ costNano: isCharged ? BigInt(draw(1e9)) : 0n, marginPpm: isCharged ? pick([50_000, 0, null]) : null },
-      ...{
-        waiver: isCharged ? null : 'no_price',
-        durationMs: draw(200_000),
-        firstByteMs: pick([null, draw(5_000)]),
-        streamed: draw(2) === 0,
-      },
+      model: pick(['gpt-5', 'coin', '']),
+      provider: pick(['openai', 'xai', null]),
+      kind: pick(['chat', 'video']),
+      environment: pick(['live', 'test'] as const),
+      status,
+      calls: status === 400 ? 3 : 1,
+      promptTokens: draw(1_000),
+      costNano: isCharged ? BigInt(draw(1e9)) : 0n,
+      marginPpm: isCharged ? pick([50_000, 0, null]) : null,
+      waiver: isCharged ? null : 'no_price',
+      durationMs: draw(200_000),
+      firstByteMs: pick([null, draw(5_000)]),
+      streamed: draw(2) === 0,
       ...fixed(i),
     }
   })
@@ -98,13 +100,15 @@ function drawFilter(): UsageFilter {
   const [from, to] =
     draw(4) === 0 ? [Math.floor(fromMs / dayMs) * dayMs, Math.ceil(toMs / dayMs) * dayMs] : [fromMs, toMs]
   return {
-    ...{ organisationId: draw(5) === 0 ? null : pick(organisationIds), from: new Date(from), to: new Date(to) },
-    ...{ environment: pick([undefined, 'live']), keyId: pick([undefined, undefined, 'key_1']) },
-    ...{ model: pick([undefined, undefined, 'gpt-5']), provider: pick([undefined, undefined, 'gemini']) },
-    ...{
-      type: pick([undefined, undefined, 'chat']),
-      outcomes: pick([undefined, undefined, ['ok'], ['failed', 'invalid']]),
-    },
+    organisationId: draw(5) === 0 ? null : pick(organisationIds),
+    from: new Date(from),
+    to: new Date(to),
+    environment: pick([undefined, 'live']),
+    keyId: pick([undefined, undefined, 'key_1']),
+    model: pick([undefined, undefined, 'gpt-5']),
+    provider: pick([undefined, undefined, 'gemini']),
+    type: pick([undefined, undefined, 'chat']),
+    outcomes: pick([undefined, undefined, ['ok'], ['failed', 'invalid']]),
   }
 }
 

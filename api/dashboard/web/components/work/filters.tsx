@@ -95,19 +95,19 @@ export function KeyFilter({ compact = false }: { compact?: boolean }) {
 }
 
 /** Filters by the member who created the API keys. One who has left is shown by their id. */
-export function MemberFilter(props: { isLabelled?: boolean }) {
+export function MemberFilter() {
   // Operators who view an organisation from outside do not see its members.
-  return usePlace().has('members') ? <MemberSelect {...props} /> : null
+  return usePlace().has('members') ? <MemberSelect /> : null
 }
 
-function MemberSelect({ isLabelled = true }: { isLabelled?: boolean }) {
+function MemberSelect() {
   const [value, set] = useFilter('member')
   const members = useMembers().data ?? []
   const known = members.map(({ user_id, name }) => ({ value: user_id, label: name }))
   const isKnown = value === '' || known.some(member => member.value === value)
   return (
     <Select
-      {...(isLabelled ? labelled('Member', false) : { 'aria-label': 'Member', placeholder: 'All members' })}
+      {...labelled('Member', false)}
       searchable
       clearable
       clearButtonProps={{ 'aria-label': 'Clear member' }}

@@ -12,7 +12,7 @@ export default function Alerts() {
   return (
     <Page
       title="Alerts"
-      description="Sent once when a live key reaches 50, 80 and 100% of its monthly cap, when a key is blocked, when the balance is low, and when a webhook endpoint is disabled because its deliveries fail; and by your own rules."
+      description="Sent once when a live key reaches 50, 80 and 100 % of its monthly cap, when a key is blocked, when the balance is low, and when a webhook endpoint is disabled because its deliveries fail; and by your own rules."
     >
       <Together gap="xl">
         <Rules />

@@ -18,7 +18,7 @@ export const emailLabels = {
   members: 'Chosen members',
 } as const
 
-/** "Error rate ≥ 5% over 15 minutes · gpt-4o". */
+/** "Error rate ≥ 5 % over 15 minutes · gpt-4o". */
 export function conditionText({ kind, threshold, window, key_name, model, environment }: DashboardRule): string {
   const { scope, condition } = kindOf(kind)
   const test = environment === 'test' && scope.includes('environment') ? 'test' : null
@@ -32,7 +32,7 @@ export function amountText(kind: RuleKind, value: number): string {
     case 'usd':
       return usd(value)
     case 'percent':
-      return `${Math.round(value * 100) / 100}%`
+      return `${Math.round(value * 100) / 100} %`
     case 'ms':
       return duration(value)
     case 'days':

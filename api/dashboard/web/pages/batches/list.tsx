@@ -1,10 +1,11 @@
 import { Anchor, Button, Group, Text } from '@mantine/core'
-import { IconTerminal2 } from '@tabler/icons-react'
+import { IconSearch, IconTerminal2 } from '@tabler/icons-react'
 import { useState } from 'react'
-import { Link } from 'wouter'
+import { Link, useSearchParams } from 'wouter'
 import type { BatchRow, BatchStatus } from '../../../wire/batches.ts'
-import { useFilter } from '../../components/filters.tsx'
+import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
+import { SpanPicker, useTime } from '../../components/span.tsx'
 import { Empty } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { type Column, PagedTable } from '../../components/table.tsx'
@@ -36,27 +37,41 @@ export function BatchList() {
   const [status] = useFilter('status')
   const [environment] = useFilter('environment')
   const [key] = useFilter('key')
-  const batches = useBatches({ status, environment, key })
-  const isFiltered = status + environment + key !== ''
+  const [q] = useFilter('q')
+  const [time, setTime] = useTime('all')
+  const batches = useBatches({ q, status, environment, key, ...time })
+  const isFiltered = q + status + environment + key !== '' || Object.keys(time).length > 0
   return (
     <Page
       title="Batches"
       description="Process files of requests within 24 hours at a discount. Unfinished batches update automatically."
       actions={
-        <Button
-          variant="default"
-          leftSection={<IconTerminal2 size={16} aria-hidden />}
-          onClick={() => setSubmitting(true)}
-        >
-          How to submit a batch
-        </Button>
+        <>
+          <SpanPicker time={time} onChange={setTime} hasAll />
+          <Button
+            variant="default"
+            leftSection={<IconTerminal2 size={16} aria-hidden />}
+            onClick={() => setSubmitting(true)}
+          >
+            How to submit a batch
+          </Button>
+        </>
       }
     >
-      <Group align="flex-end">
-        <ChoiceFilter name="status" label="Status" data={statuses} />
-        <ChoiceFilter name="environment" label="Environment" data={environments} />
-        <KeyFilter />
-      </Group>
+      <FilterPanel names={['q', 'status', 'environment', 'key']}>
+        <Group align="flex-end">
+          <TextFilter
+            name="q"
+            label="ID"
+            placeholder="Batch or request ID"
+            leftSection={<IconSearch size={16} aria-hidden />}
+            w={{ base: '100%', xs: 220 }}
+          />
+          <ChoiceFilter name="status" label="Status" data={statuses} />
+          <ChoiceFilter name="environment" label="Environment" data={environments} />
+          <KeyFilter />
+        </Group>
+      </FilterPanel>
       <PagedTable
         label="Batches"
         query={batches}
@@ -65,7 +80,7 @@ export function BatchList() {
         minWidth={880}
         empty={
           isFiltered ? (
-            <Empty title="No batches found">Change the filters to see other batches.</Empty>
+            <NoMatches />
           ) : (
             <Empty title="No batches yet">
               <Anchor component="button" type="button" inherit onClick={() => setSubmitting(true)}>
@@ -78,6 +93,18 @@ export function BatchList() {
       />
       <HowToSubmit opened={submitting} onClose={() => setSubmitting(false)} />
     </Page>
+  )
+}
+
+function NoMatches() {
+  const [, setAddress] = useSearchParams()
+  return (
+    <Empty title="No batches found">
+      IDs are compared as a whole. Change the filters or the time range to see other batches.{' '}
+      <Button size="compact-sm" variant="default" onClick={() => setAddress({}, { replace: true })}>
+        Clear filters
+      </Button>
+    </Empty>
   )
 }
 

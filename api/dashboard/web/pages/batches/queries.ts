@@ -1,6 +1,7 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import type { BatchDetail, BatchErrors, BatchesPage, BatchRow } from '../../../wire/batches.ts'
 import { call, queryText } from '../../api.ts'
+import type { TimeQuery } from '../../components/span.tsx'
 import { usePlace } from '../../session.tsx'
 
 const pageSize = 25
@@ -11,7 +12,7 @@ const afterwardsMs = 30_000
 
 export const isOver = ({ ended_at }: Pick<BatchRow, 'ended_at'>) => ended_at !== null
 
-export type BatchFilters = { status: string; environment: string; key: string }
+export type BatchFilters = TimeQuery & { q: string; status: string; environment: string; key: string }
 
 /** The batches that match a filter, paginated; polled while one of them is running. */
 export function useBatches(filters: BatchFilters) {

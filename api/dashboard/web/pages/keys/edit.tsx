@@ -169,7 +169,7 @@ export function KeyActions({
   size?: 'compact-sm'
 }) {
   const { suspended } = usePlace()
-  const [asked, setAsked] = useState<'roll' | 'revoke' | null>(null)
+  const [asked, setAsked] = useState<'roll' | 'disable' | 'revoke' | null>(null)
   const toggle = usePatch(apiKey.id)
   const revoke = useRevoke(apiKey.id)
   const shown = `${apiKey.prefix}…${apiKey.last4}`
@@ -185,8 +185,8 @@ export function KeyActions({
         <Button
           size={size}
           variant="default"
-          loading={toggle.isPending}
-          onClick={() => toggle.mutate({ disabled: !apiKey.disabled })}
+          loading={toggle.isPending && asked === null}
+          onClick={() => (apiKey.disabled ? toggle.mutate({ disabled: false }) : setAsked('disable'))}
         >
           {apiKey.disabled ? 'Enable' : 'Disable'}
         </Button>
@@ -197,9 +197,21 @@ export function KeyActions({
           Revoke
         </Button>
       </Group>
-      {toggle.error && <Failure error={toggle.error} />}
+      {asked === null && toggle.error && <Failure error={toggle.error} />}
       {asked === 'roll' && (
         <RollDialog apiKey={apiKey} onRolled={onRolled} onDone={finish} onClose={() => setAsked(null)} />
+      )}
+      {asked === 'disable' && (
+        <Confirm
+          title={`Disable “${apiKey.name}”`}
+          action="Disable key"
+          pending={toggle.isPending}
+          error={toggle.error}
+          onConfirm={() => toggle.mutate({ disabled: true }, { onSuccess: () => setAsked(null) })}
+          onClose={() => setAsked(null)}
+        >
+          Requests with {shown} are refused with 401 immediately, and running streams end. You can enable it again.
+        </Confirm>
       )}
       {asked === 'revoke' && (
         <Confirm

@@ -3,11 +3,11 @@ import { IconPlugConnected, IconPlus, IconSearch } from '@tabler/icons-react'
 import { useState } from 'react'
 import { Route, Switch, useSearchParams } from 'wouter'
 import type { KeySecretAnswer } from '../../../wire/keys.ts'
-import { TextFilter, useFilter } from '../../components/filters.tsx'
+import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { Empty } from '../../components/states.tsx'
 import { PagedTable } from '../../components/table.tsx'
-import { MemberFilter } from '../../components/work/filters.tsx'
+import { ChoiceFilter, environments, MemberFilter } from '../../components/work/filters.tsx'
 import { usePlace } from '../../session.tsx'
 import { BulkBar, isSelectable } from './bulk.tsx'
 import { ConnectDialog } from './connect.tsx'
@@ -76,12 +76,22 @@ function KeysPage() {
   )
 }
 
+const filterNames = ['state', 'environment', 'member', 'revoked']
+const states = [
+  { value: 'active', label: 'Active' },
+  { value: 'unused', label: 'Unused for 60 days' },
+  { value: 'disabled', label: 'Disabled' },
+  { value: 'expired', label: 'Expired' },
+]
+
 function KeyList() {
   const { home, isOperatorView } = usePlace()
   const [search] = useFilter('search')
   const [revoked, setRevoked] = useFilter('revoked')
   const [member] = useFilter('member')
-  const keys = useKeys({ search, member, revoked: revoked === 'true' })
+  const [environment] = useFilter('environment')
+  const [state] = useFilter('state')
+  const keys = useKeys({ search, member, environment, state, revoked: revoked === 'true' })
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const listed = keys.data?.pages.flatMap(({ data }) => data) ?? []
   const toggle = (id: string) => {
@@ -91,21 +101,30 @@ function KeyList() {
   }
   return (
     <>
-      <Group>
+      {/* The search stays where it is on phones. */}
+      <Group align="flex-end">
         <TextFilter
           name="search"
           clean={withoutSecret}
+          label="Search"
           aria-label="Search keys"
           placeholder="Name, or last characters of the key"
           leftSection={<IconSearch size={16} aria-hidden />}
           w={{ base: '100%', xs: 280 }}
         />
-        <MemberFilter isLabelled={false} />
-        <Checkbox
-          label="Show revoked keys"
-          checked={revoked === 'true'}
-          onChange={event => setRevoked(event.currentTarget.checked ? 'true' : '')}
-        />
+        <FilterPanel names={filterNames}>
+          <Group align="flex-end">
+            <ChoiceFilter name="state" label="Status" data={states} />
+            <ChoiceFilter name="environment" label="Environment" data={environments} />
+            <MemberFilter />
+            <Checkbox
+              pb={8}
+              label="Show revoked keys"
+              checked={revoked === 'true'}
+              onChange={event => setRevoked(event.currentTarget.checked ? 'true' : '')}
+            />
+          </Group>
+        </FilterPanel>
       </Group>
       <BulkBar
         keys={listed}
@@ -122,14 +141,14 @@ function KeyList() {
         rowKey={({ id }) => id}
         minWidth={880}
         empty={
-          search + member === '' ? (
+          search + member + environment + state === '' ? (
             <Empty title="No API keys yet">
               {!isOperatorView &&
                 'Create a test key to try the API in the sandbox, or a live key to call real providers.'}
             </Empty>
           ) : (
             <Empty title="No API keys found">
-              Search for part of a name, or the last four characters of a key, or choose another member.
+              Search for part of a name, or the last four characters of a key, or change the filters.
             </Empty>
           )
         }

@@ -9,7 +9,7 @@ const refreshMs = 15_000
 /** The visible part of a secret, by which its key can be found. */
 const shownCharacters = 16
 
-export type KeyFilters = { search: string; member: string; revoked: boolean }
+export type KeyFilters = { search: string; member: string; environment: string; state: string; revoked: boolean }
 
 /** Removes the part of a secret that must not be in a URL from a search. */
 export function withoutSecret(search: string): string {
@@ -17,12 +17,12 @@ export function withoutSecret(search: string): string {
 }
 
 /** The API keys that match a filter, paginated. */
-export function useKeys({ search, member, revoked }: KeyFilters) {
+export function useKeys({ revoked, ...filters }: KeyFilters) {
   const { id, base } = usePlace()
   return useInfiniteQuery({
-    queryKey: [id, 'keys', 'list', search, member, revoked],
+    queryKey: [id, 'keys', 'list', filters, revoked],
     queryFn: ({ pageParam, signal }) => {
-      const query = { limit: pageSize, after: pageParam, search, member, include_revoked: revoked }
+      const query = { ...filters, limit: pageSize, after: pageParam, include_revoked: revoked }
       return call<KeysAnswer>(`${base}/keys${queryText(query)}`, { signal })
     },
     initialPageParam: '',

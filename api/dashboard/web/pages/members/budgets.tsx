@@ -15,7 +15,7 @@ import type { Budget, BudgetsAnswer } from '../../../wire/members.ts'
 import { call } from '../../api.ts'
 import { OpenModal } from '../../components/dialogs.tsx'
 import { Failure, Show } from '../../components/states.tsx'
-import { usd } from '../../format.ts'
+import { count, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
 
@@ -82,6 +82,8 @@ export function BudgetSpend({ owner, budget }: { owner: BudgetOwner; budget: Bud
   )
 }
 
+const maxPercent = 1_000
+
 /** Sets or removes a budget. */
 export function BudgetDialog({
   owner: { scope, name },
@@ -102,7 +104,8 @@ export function BudgetDialog({
     .map(text => text.trim())
     .filter(Boolean)
     .map(Number)
-  const isValid = limit !== '' && parsed.every(percent => Number.isInteger(percent) && percent > 0 && percent <= 1_000)
+  const isWrong = parsed.some(percent => !Number.isInteger(percent) || percent < 1 || percent > maxPercent)
+  const isValid = limit !== '' && !isWrong
   const body = { limit_usd: Number(limit), blocks, alert_percents: parsed }
   const changed = { path: '/budgets', queryKey: ['budgets'] }
   const save = useChange<void, BudgetsAnswer>(changed, change('PUT', body), onClose)
@@ -145,8 +148,14 @@ export function BudgetDialog({
             description="Owners and admins get an email, and your webhooks an event. Separate numbers by commas."
             value={percents}
             onChange={event => setPercents(event.currentTarget.value)}
-            error={parsed.some(Number.isNaN) && 'Enter whole numbers'}
+            error={isWrong && `Enter whole numbers from 1 to ${count(maxPercent)}`}
           />
+          {budget && (
+            <Text size="sm" c="dimmed">
+              Without this budget{budget.blocks ? ', requests that it refuses are answered again, and' : ''} nobody is
+              told of what is spent. Caps of API keys stay.
+            </Text>
+          )}
           {(save.error ?? remove.error) && <Failure error={(save.error ?? remove.error)!} />}
           <Group justify="flex-end">
             {budget && (

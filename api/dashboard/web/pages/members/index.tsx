@@ -1,11 +1,13 @@
 import { Anchor, Button, Group, Stack, Text, Title, VisuallyHidden } from '@mantine/core'
+import { IconSearch, IconUserPlus } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'wouter'
 import type { Budget } from '../../../wire/members.ts'
 import { call, callAuth, queryText } from '../../api.ts'
+import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
-import { Failure, Show } from '../../components/states.tsx'
+import { Empty, Failure, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { Together } from '../../components/together.tsx'
@@ -13,7 +15,7 @@ import { count, day, usd } from '../../format.ts'
 import { type Place, usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
 import { BudgetDialog, type BudgetOwner, BudgetSpend, EditButton, OrganisationBudget, useBudgets } from './budgets.tsx'
-import { InviteForm } from './invite-form.tsx'
+import { InviteForm, invitedEmails } from './invite-form.tsx'
 import { type Member, useMembers } from './member.ts'
 import { Removal } from './removal.tsx'
 import { mayChange, RoleCell } from './role.tsx'
@@ -30,6 +32,17 @@ export default function Members() {
     <Page
       title="Members"
       description="Members can view everything and manage the API keys that they created. The role billing sees and pays what is spent, and nothing else. Admins manage all API keys, webhooks and members. Owners also manage billing, who has that role, and other owners."
+      actions={
+        isAdmin && (
+          // Below a list that may be long.
+          <Button
+            leftSection={<IconUserPlus size={16} aria-hidden />}
+            onClick={() => document.getElementById(invitedEmails)?.focus()}
+          >
+            Invite members
+          </Button>
+        )
+      }
     >
       <Together>
         <OrganisationBudget onEdit={setOwner} />
@@ -57,14 +70,28 @@ export default function Members() {
 
 type Budgets = { budgets: Budget[]; onBudget: (owner: BudgetOwner) => void }
 
+/** So many are found without a search. */
+const maxUnsearched = 10
+
 function MemberTable({ members, ...budgets }: { members: Member[] } & Budgets) {
   const place = usePlace()
+  const [search] = useFilter('search')
   const [leaving, setLeaving] = useState<Member | null>(null)
   return (
     <>
+      {(members.length > maxUnsearched || search !== '') && (
+        <TextFilter
+          name="search"
+          aria-label="Search members"
+          placeholder="Name or email"
+          leftSection={<IconSearch size={16} aria-hidden />}
+          w={{ base: '100%', xs: 280 }}
+        />
+      )}
       <DataTable
         label="Members"
-        rows={members}
+        rows={members.filter(({ name, email }) => `${name} ${email}`.toLowerCase().includes(search.toLowerCase()))}
+        empty={<Empty title="No members found">Search for part of a name or of an email address.</Empty>}
         columns={columns(place, members, budgets, setLeaving)}
         rowKey={({ id }) => id}
         minWidth={820}

@@ -8,6 +8,8 @@ import { usePlace } from '../../session.tsx'
 import { useChange } from '../../use-change.ts'
 
 const maxAtOnce = 50
+/** The id of the field of addresses. */
+export const invitedEmails = 'invited-emails'
 
 type Outcome = { email: string; error: string | null }
 
@@ -49,6 +51,7 @@ export function InviteForm() {
   return (
     <RowForm mutation={invite} submit={emails.length > 1 ? `Invite ${emails.length}` : 'Invite'}>
       <Textarea
+        id={invitedEmails}
         label="Email"
         placeholder="One or more addresses"
         required

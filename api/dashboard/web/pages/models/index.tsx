@@ -1,6 +1,7 @@
 import { Route, Switch } from 'wouter'
 import { useModels } from '../../catalog.ts'
-import { Empty, Show } from '../../components/states.tsx'
+import { NotFound } from '../../components/page.tsx'
+import { Show } from '../../components/states.tsx'
 import { ModelDetail } from './detail.tsx'
 import { ModelList } from './list.tsx'
 
@@ -19,7 +20,7 @@ export default function Models() {
               return model ? (
                 <ModelDetail key={model.id} model={model} />
               ) : (
-                <Empty title="Model not found">This model is not in the gateway’s catalog.</Empty>
+                <NotFound title="Model not found">This model is not in the gateway’s catalog.</NotFound>
               )
             }}
           </Route>

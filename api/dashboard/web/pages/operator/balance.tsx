@@ -76,11 +76,18 @@ function AmountInput({ value, onChange }: { value: Amount; onChange: (value: Amo
   )
 }
 
+/** Adds credits. A repeated submission of this dialog, such as after a lost connection, books nothing more. */
 export function Crediting({ id, onClose }: { id: string; onClose: () => void }) {
+  const [creditId] = useState(newBookingId)
   const [amount, setAmount] = useState<Amount>('')
   const [method, setMethod] = useState<CreditMethod>('grant')
   const [holdDays, setHoldDays] = useState<number | string>('')
-  const body = { amount_usd: Number(amount), method, ...(holdDays !== '' && { hold_days: Number(holdDays) }) }
+  const body = {
+    id: creditId,
+    amount_usd: Number(amount),
+    method,
+    ...(holdDays !== '' && { hold_days: Number(holdDays) }),
+  }
   const add = useAddCredit(id, body, () => {
     notifications.show({ title: 'Credits added', message: usd(Number(amount)) })
     onClose()
@@ -113,13 +120,13 @@ export function Crediting({ id, onClose }: { id: string; onClose: () => void }) 
 const maxReason = 500
 
 /** `randomUUID` would need a secure context; gateways in a private network are often without TLS. */
-function newAdjustmentId(): string {
+function newBookingId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), byte => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** A credit or debit with its reason. A repeated submission of this dialog books nothing more. */
 export function Adjusting({ id, onClose }: { id: string; onClose: () => void }) {
-  const [adjustmentId] = useState(newAdjustmentId)
+  const [adjustmentId] = useState(newBookingId)
   const [direction, setDirection] = useState<'credit' | 'debit'>('credit')
   const [amount, setAmount] = useState<Amount>('')
   const [reason, setReason] = useState('')

@@ -1,8 +1,8 @@
 import { Tabs } from '@mantine/core'
 import { lazy, Suspense } from 'react'
 import { Route, Switch, useLocation } from 'wouter'
-import { Page } from '../../components/page.tsx'
-import { Empty, Loading } from '../../components/states.tsx'
+import { NotFound, Page } from '../../components/page.tsx'
+import { Loading } from '../../components/states.tsx'
 import { useMe } from '../../session.tsx'
 import { operatorPages } from '../../shell/nav.ts'
 import { OperatorAuditLog } from './audit.tsx'
@@ -24,7 +24,7 @@ const Notifications = lazy(() => import('./notifications.tsx'))
 export default function Operator() {
   const me = useMe()
   if (me.data && !me.data.operator)
-    return <Empty title="Operators only">Ask an operator of this service for access.</Empty>
+    return <NotFound title="Operators only">Ask an operator of this service for access.</NotFound>
   return (
     <Switch>
       {/* The name of a region has a slash. */}
@@ -45,12 +45,7 @@ export default function Operator() {
       </Route>
       <Route path="/operator/organisations/:id/*?">{({ id }) => <OrganisationPage key={id} id={id} />}</Route>
       <Route>
-        <Page
-          title="Operator area"
-          description="How this service does, and its providers, queues, organisations and users."
-        >
-          <Views />
-        </Page>
+        <Views />
       </Route>
     </Switch>
   )
@@ -58,50 +53,56 @@ export default function Operator() {
 
 function Views() {
   const [location, navigate] = useLocation()
-  const current = operatorPages.findLast(({ path }) => location.startsWith(path))!.path
+  const { path: current, label } = operatorPages.findLast(({ path }) => location.startsWith(path))!
   return (
-    <Tabs value={current} onChange={path => path && navigate(path)} keepMounted={false}>
-      <Tabs.List mb="md">
-        {operatorPages.map(({ path, label }) => (
-          <Tabs.Tab key={path} value={path}>
-            {label}
-          </Tabs.Tab>
-        ))}
-      </Tabs.List>
-      <Tabs.Panel value="/operator">
-        <Home />
-      </Tabs.Panel>
-      <Tabs.Panel value="/operator/providers">
-        <Providers />
-      </Tabs.Panel>
-      <Tabs.Panel value="/operator/models">
-        <Models />
-      </Tabs.Panel>
-      <Tabs.Panel value="/operator/servers">
-        <Servers />
-      </Tabs.Panel>
-      <Tabs.Panel value="/operator/notifications">
-        <Suspense fallback={<Loading />}>
-          <Notifications />
-        </Suspense>
-      </Tabs.Panel>
-      <Tabs.Panel value="/operator/log-exports">
-        <Suspense fallback={<Loading />}>
-          <LogExports />
-        </Suspense>
-      </Tabs.Panel>
-      <Tabs.Panel value="/operator/audit">
-        <OperatorAuditLog />
-      </Tabs.Panel>
-      <Tabs.Panel value="/operator/queues">
-        <Queues />
-      </Tabs.Panel>
-      <Tabs.Panel value="/operator/organisations">
-        <Organisations />
-      </Tabs.Panel>
-      <Tabs.Panel value="/operator/people">
-        <People />
-      </Tabs.Panel>
-    </Tabs>
+    <Page
+      title="Operator area"
+      {...(current !== '/operator' && { id: `· ${label}` })}
+      description="How this service does, and its providers, queues, organisations and users."
+    >
+      <Tabs value={current} onChange={path => path && navigate(path)} keepMounted={false}>
+        <Tabs.List mb="md">
+          {operatorPages.map(({ path, label }) => (
+            <Tabs.Tab key={path} value={path}>
+              {label}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value="/operator">
+          <Home />
+        </Tabs.Panel>
+        <Tabs.Panel value="/operator/providers">
+          <Providers />
+        </Tabs.Panel>
+        <Tabs.Panel value="/operator/models">
+          <Models />
+        </Tabs.Panel>
+        <Tabs.Panel value="/operator/servers">
+          <Servers />
+        </Tabs.Panel>
+        <Tabs.Panel value="/operator/notifications">
+          <Suspense fallback={<Loading />}>
+            <Notifications />
+          </Suspense>
+        </Tabs.Panel>
+        <Tabs.Panel value="/operator/log-exports">
+          <Suspense fallback={<Loading />}>
+            <LogExports />
+          </Suspense>
+        </Tabs.Panel>
+        <Tabs.Panel value="/operator/audit">
+          <OperatorAuditLog />
+        </Tabs.Panel>
+        <Tabs.Panel value="/operator/queues">
+          <Queues />
+        </Tabs.Panel>
+        <Tabs.Panel value="/operator/organisations">
+          <Organisations />
+        </Tabs.Panel>
+        <Tabs.Panel value="/operator/people">
+          <People />
+        </Tabs.Panel>
+      </Tabs>
+    </Page>
   )
 }

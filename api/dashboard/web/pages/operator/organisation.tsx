@@ -6,8 +6,8 @@ import type { OrganisationDetail } from '../../../wire/operator.ts'
 import type { Me } from '../../../wire/person.ts'
 import { Boundary } from '../../components/boundary.tsx'
 import { listAddress, useRememberedList } from '../../components/list-address.ts'
-import { Page } from '../../components/page.tsx'
-import { Empty, Loading, Pending } from '../../components/states.tsx'
+import { NotFound, Page } from '../../components/page.tsx'
+import { Loading, Pending } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { operatorPlaceOf, PlaceContext, useMe } from '../../session.tsx'
 import { OrganisationDetails } from './organisation-details.tsx'
@@ -85,7 +85,7 @@ function Views({ organisation, me }: { organisation: OrganisationDetail; me: Me 
               </Suspense>
             </Boundary>
           )}
-          {current !== details && !view && <Empty title="Page not found">Select a tab.</Empty>}
+          {current !== details && !view && <NotFound title="Page not found">Select a tab.</NotFound>}
         </PlaceContext>
       </Tabs.Panel>
     </Tabs>

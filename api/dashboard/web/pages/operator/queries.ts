@@ -52,7 +52,7 @@ export type NewOrganisation = { name: string; owner_email?: string }
 export const useCreateOrganisation = (body: NewOrganisation, onDone: (organisation: OrganisationDetail) => void) =>
   useOrganisationChange<void>(() => call(`${base}/organisations`, { body }), onDone)
 
-export type NewCredit = { amount_usd: number; method: string; hold_days?: number }
+export type NewCredit = { id: string; amount_usd: number; method: string; hold_days?: number }
 export const useAddCredit = (id: string, body: NewCredit, onDone: () => void) =>
   useOrganisationChange<void>(() => call(`${base}/organisations/${id}/credits`, { body }), onDone)
 

@@ -60,7 +60,7 @@ export function ApiFailure({ error }: { error: Error }) {
     error instanceof ApiError ? error : { code: null, param: null, requestId: null, generationId: null }
   const words = [code, param && `field ${param}`, requestId && `request ${requestId}`]
   return (
-    <ErrorAlert error={error}>
+    <ErrorAlert message={error.message}>
       <Group gap={4}>
         <Text size="xs" ff="monospace" style={{ overflowWrap: 'anywhere' }}>
           {words.filter(Boolean).join(' · ')}

@@ -8,7 +8,7 @@ import { listAddress } from '../../components/list-address.ts'
 import { usePlace } from '../../session.tsx'
 import { fieldsOf } from '../playground/opened-request.ts'
 import { setPrefill } from '../playground/prefill.ts'
-import { outlineOf } from './body.ts'
+import { namedModel, outlineOf } from './body.ts'
 import { tabs } from './paths.ts'
 import { filterNames } from './queries.ts'
 import { Replay } from './replay.tsx'
@@ -36,7 +36,7 @@ function OpenInPlayground({ request, body }: { request: RequestDetail; body: obj
     // Without its input, only the settings are known.
     const { messages: _, input: __, prompt: ___, ...settings } = outlineOf(request) as Record<string, unknown>
     setPrefill(fieldsOf(type, body ?? settings))
-    go(`${home}/playground/${tab}?model=${encodeURIComponent(model)}`)
+    go(`${home}/playground/${tab}?model=${encodeURIComponent(namedModel(request))}`)
   }
   return (
     <Button variant="default" onClick={open}>

@@ -131,6 +131,7 @@ export const moreFilters = [
   { name: 'min_input_tokens', label: 'Input tokens from', placeholder: '10000' },
   { name: 'min_output_tokens', label: 'Output tokens from', placeholder: '1000' },
   { name: 'error_code', label: 'Error code', placeholder: 'rate_limit_exceeded' },
+  { name: 'error_message', label: 'Error message', placeholder: 'Part of the message' },
   { name: 'end_user', label: 'End user', placeholder: '`user` of the request' },
   { name: 'tag', label: 'Tag', placeholder: 'project:acme' },
   { name: 'session', label: 'Session', placeholder: '`x-session-id` of the request' },

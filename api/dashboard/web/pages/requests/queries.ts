@@ -18,6 +18,7 @@ const summedNames = ['status', 'type', 'model', 'provider', 'environment', 'key'
 const rowNames = [
   'q',
   'error_code',
+  'error_message',
   'min_duration_ms',
   'min_cost_usd',
   'min_input_tokens',

@@ -12,6 +12,7 @@ import { count, duration, exactUsd, moment } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { requestsHref } from '../usage/queries.ts'
 import { adviceFor } from './advice.ts'
+import { namedModel } from './body.ts'
 import { Calls } from './calls.tsx'
 import { Cost } from './cost.tsx'
 import { Guardrails } from './guardrails.tsx'
@@ -55,7 +56,7 @@ function Failure({ request }: { request: RequestDetail }) {
   const { home, has } = usePlace()
   const { error_code: code, error_message: message, error_param: param, count: calls } = request
   if (message === null) return null
-  const advice = adviceFor(code, message)
+  const advice = adviceFor(code, message, namedModel(request) === 'auto')
   return (
     <Alert color="red" title="What went wrong">
       <WithCode>{message}</WithCode>

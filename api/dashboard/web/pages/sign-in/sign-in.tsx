@@ -9,6 +9,7 @@ import { Failure } from '../../components/states.tsx'
 import { useTitle } from '../../components/title.ts'
 import { usePublicSettings } from '../../session.tsx'
 import { signInWithPasskey } from '../account/webauthn.ts'
+import { InvitationNote } from './invitation-note.tsx'
 import { SecondStep } from './second-step.tsx'
 
 /** The page to open after signing in: only paths of the dashboard, to prevent open redirects. */
@@ -57,6 +58,7 @@ export default function SignIn() {
   return (
     <Stack>
       <Title order={1}>Sign in</Title>
+      <InvitationNote />
       {refused && <Failure error={new Error(refused)} />}
       <Form mutation={signIn} submit="Sign in" fullWidth>
         <TextInput

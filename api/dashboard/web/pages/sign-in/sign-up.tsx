@@ -6,6 +6,7 @@ import { ApiError, callAuth } from '../../api.ts'
 import { Form } from '../../components/form.tsx'
 import { useTitle } from '../../components/title.ts'
 import { usePublicSettings } from '../../session.tsx'
+import { InvitationNote } from './invitation-note.tsx'
 
 const minPassword = 10
 
@@ -37,6 +38,7 @@ export default function SignUp() {
   return (
     <Stack>
       <Title order={1}>Create an account</Title>
+      <InvitationNote />
       {settings.data?.sign_up === 'invitation' && (
         <Text size="sm" c="dimmed">
           Sign-up is by invitation only. Use the email address that was invited.

@@ -1,7 +1,7 @@
 import { Group, Select, Stack } from '@mantine/core'
 import { useSearchParams } from 'wouter'
 import { eventTypes } from '../../../wire/webhooks.ts'
-import { TextFilter, useFilter } from '../../components/filters.tsx'
+import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
 import { Empty } from '../../components/states.tsx'
 import { PagedTable } from '../../components/table.tsx'
 import { DeliveryDrawer } from './delivery.tsx'
@@ -66,29 +66,31 @@ function Filters({ withUrl }: { withUrl: boolean }) {
   const [type, setType] = useFilter('type')
   const width = { base: '100%', xs: 200 }
   return (
-    <Group align="flex-end">
-      <Select
-        label="Status"
-        placeholder="Any"
-        clearable
-        clearButtonProps={{ 'aria-label': 'Show all statuses' }}
-        w={width}
-        data={statuses}
-        value={status || null}
-        onChange={value => setStatus(value ?? '')}
-      />
-      <Select
-        label="Event"
-        placeholder="Any"
-        clearable
-        searchable
-        clearButtonProps={{ 'aria-label': 'Show all events' }}
-        w={width}
-        data={types}
-        value={type || null}
-        onChange={value => setType(value ?? '')}
-      />
-      {withUrl && <TextFilter name="url" label="URL" placeholder="Part of the URL" w={width} />}
-    </Group>
+    <FilterPanel names={withUrl ? ['status', 'type', 'url'] : ['status', 'type']}>
+      <Group align="flex-end">
+        <Select
+          label="Status"
+          placeholder="All"
+          clearable
+          clearButtonProps={{ 'aria-label': 'Show all statuses' }}
+          w={width}
+          data={statuses}
+          value={status || null}
+          onChange={value => setStatus(value ?? '')}
+        />
+        <Select
+          label="Event"
+          placeholder="All"
+          clearable
+          searchable
+          clearButtonProps={{ 'aria-label': 'Show all events' }}
+          w={width}
+          data={types}
+          value={type || null}
+          onChange={value => setType(value ?? '')}
+        />
+        {withUrl && <TextFilter name="url" label="URL" placeholder="Part of the URL" w={width} />}
+      </Group>
+    </FilterPanel>
   )
 }

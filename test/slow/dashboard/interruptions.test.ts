@@ -1,0 +1,178 @@
+// What is interrupted on the dashboard, in a real browser: a form by the end of the session, a save by a lost connection, the work of
+// someone at the keyboard by the button that they pressed, an address by what it no longer leads to.
+import type { Page, Route } from 'playwright-core'
+import { password, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
+import { eventually } from '../../support/gateway.ts'
+import { findBarriers } from '../../support/io/barriers.ts'
+import { startBrowser } from '../../support/io/chromium.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use, useGateway } from '../../support/use.ts'
+
+const gateway = useGateway(test)
+const owner = use(test, () => signUp(gateway))
+test.before(async () => {
+  await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
+})
+const browser = use(test, startBrowser)
+
+async function open(t: ExecutionContext, path: string, who: SignedUp = owner): Promise<Page> {
+  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1440, height: 900 } })
+  t.teardown(() => context.close())
+  await context.addCookies(who.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
+  const page = await context.newPage()
+  page.setDefaultTimeout(20_000)
+  await page.goto(addressOf(path, who))
+  await page.getByRole('main').waitFor()
+  return page
+}
+
+const addressOf = (path: string, { organisationId } = owner) =>
+  `${gateway.url}/dashboard${path.replace('~', `/${organisationId}`)}`
+
+/** The request reaches the gateway, and its answer is lost. */
+async function loseAnswer(route: Route): Promise<void> {
+  if (route.request().method() !== 'POST') return route.continue()
+  await route.fetch()
+  await route.abort('connectionreset')
+}
+
+const focused = (page: Page) => page.evaluate<string>('document.activeElement.textContent')
+const focusOn = (page: Page, text: string) =>
+  eventually(async () => (await focused(page)) === text, `the focus is on ${text}`)
+
+test('a form whose session has ended keeps what was entered, and is sent after a sign-in in another tab', async t => {
+  const who = await signUp(gateway)
+  const page = await open(t, '~/keys?key=new', who)
+  const form = page.getByRole('dialog')
+  await form.getByLabel('Name', { exact: true }).fill('Entered before')
+  await form.getByLabel('Test').check()
+  await gateway.services.db.session.deleteMany({ where: { userId: who.userId } })
+  await form.getByRole('button', { name: 'Create key' }).click()
+  const alert = form.getByRole('alert')
+  await alert.getByText('Your session has ended.').waitFor()
+  t.is(await form.getByLabel('Name', { exact: true }).inputValue(), 'Entered before')
+  t.deepEqual(await findBarriers(page), [])
+
+  const opened = page.waitForEvent('popup')
+  await alert.getByRole('link', { name: 'Sign in in another tab' }).click()
+  const other = await opened
+  await other.getByLabel('Email').fill(who.visitor.email)
+  await other.locator('input[type=password]').fill(password)
+  await other.getByRole('button', { name: 'Sign in' }).click()
+  await other.getByRole('heading', { name: 'API keys', exact: true }).waitFor()
+  await form.getByRole('button', { name: 'Create key' }).click()
+  await page.getByRole('button', { name: 'I have copied it' }).click()
+  const { organisationId } = who
+  t.is(await gateway.services.db.apiKey.count({ where: { organisationId, name: 'Entered before' } }), 1)
+
+  // What was saved is not lost: the page leads to the sign-in by itself again.
+  await gateway.services.db.session.deleteMany({ where: { userId: who.userId } })
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Members' }).click()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+})
+
+test('credits that are added again, because the answer was lost, are booked once', async t => {
+  const { organisationId } = owner
+  const page = await open(t, `/operator/organisations/${organisationId}`)
+  await page.getByRole('button', { name: 'Add credits' }).click()
+  const form = page.getByRole('dialog')
+  await form.getByLabel('Amount in USD').fill('7')
+  await page.route('**/credits', loseAnswer)
+  await form.getByRole('button', { name: 'Add credits' }).click()
+  await form.getByRole('alert').getByText('the change may have been made: look before you repeat it.').waitFor()
+  await page.unroute('**/credits')
+  await form.getByRole('button', { name: 'Add credits' }).click()
+  await page.getByText('Credits added').waitFor()
+  t.is(await gateway.services.db.ledgerEntry.count({ where: { organisationId, kind: 'deposit' } }), 1)
+  t.is(await gateway.services.db.auditEvent.count({ where: { organisationId, action: 'credit.added' } }), 1)
+})
+
+test('a button has the focus again when its action is over; where nothing is left to save, the field before it', async t => {
+  const { organisationId } = owner
+  await gateway.key(organisationId, 'test', { name: 'Paused' })
+  const { id } = await gateway.services.db.apiKey.findFirstOrThrow({ where: { organisationId, name: 'Paused' } })
+  const page = await open(t, `~/keys/${id}`)
+  await page.getByRole('button', { name: 'Disable', exact: true }).focus()
+  await page.keyboard.press('Enter')
+  const dialog = page.getByRole('dialog', { name: 'Disable “Paused”' })
+  await dialog.getByText('are refused with 401 immediately').waitFor()
+  await dialog.getByRole('button', { name: 'Disable key' }).click()
+  await focusOn(page, 'Enable')
+  await page.keyboard.press('Enter')
+  await focusOn(page, 'Disable')
+  t.false((await gateway.services.db.apiKey.findUniqueOrThrow({ where: { id } })).disabled)
+
+  await page.goto(addressOf('~/settings'))
+  const name = page.getByLabel('Organisation name')
+  await name.fill('Renamed')
+  await page.getByRole('button', { name: 'Rename' }).focus()
+  await page.keyboard.press('Enter')
+  await eventually(
+    async () => (await page.evaluate('document.activeElement.value')) === 'Renamed',
+    'the focus is on the name',
+  )
+})
+
+test('an invited visitor is told of the invitation, at the sign-in and where accounts are created', async t => {
+  const context = await browser.newContext({ reducedMotion: 'reduce' })
+  t.teardown(() => context.close())
+  const page = await context.newPage()
+  page.setDefaultTimeout(20_000)
+  await page.goto(addressOf('/invitations/inv_1'))
+  const note = page.getByText('with the email address that the invitation was sent to')
+  await note.waitFor()
+  await page.getByRole('link', { name: 'Create an account' }).click()
+  await page.getByRole('heading', { name: 'Create an account' }).waitFor()
+  await note.waitFor()
+  t.deepEqual(await findBarriers(page), [])
+  await page.goto(addressOf('/sign-in'))
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  t.is(await note.count(), 0)
+})
+
+test('a page whose scripts take long says that it is loading', async t => {
+  const context = await browser.newContext({ reducedMotion: 'reduce' })
+  t.teardown(() => context.close())
+  const page = await context.newPage()
+  page.setDefaultTimeout(20_000)
+  const arrived = Promise.withResolvers<void>()
+  await page.route('**/assets/*.js', async route => {
+    await arrived.promise
+    await route.continue()
+  })
+  await page.goto(addressOf('/sign-in'), { waitUntil: 'commit' })
+  await page.getByRole('status').getByText('Loading').waitFor()
+  arrived.resolve()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  t.is(await page.getByText('Loading').count(), 0)
+})
+
+test('an address that leads to nothing has a heading and a title; what does not exist is not tried again', async t => {
+  const page = await open(t, '~/overview')
+  for (const [path, heading] of [
+    ['~/nothing', 'Page not found'],
+    ['/org_nobody/overview', 'Organisation not found'],
+    ['~/models/nothing', 'Model not found'],
+  ] as const) {
+    await page.goto(addressOf(path))
+    await page.getByRole('heading', { level: 1, name: heading }).waitFor()
+    t.is(await page.title(), `${heading} · Headgate`)
+  }
+  for (const path of ['keys/key_nothing', 'jobs/job_nothing', 'batches/batch_nothing']) {
+    await page.goto(addressOf(`~/${path}`))
+    await page.getByRole('alert').waitFor()
+    t.is(await page.getByRole('button', { name: 'Try again' }).count(), 0, path)
+  }
+  await page.goto(addressOf('/operator/queues'))
+  await page.getByRole('table', { name: 'Queues' }).waitFor()
+  t.is(await page.title(), 'Operator area · Queues · Headgate')
+})
+
+test('an opened menu has the focus on its first item, and nothing else is in it', async t => {
+  const page = await open(t, '~/requests')
+  await page.getByRole('button', { name: 'Export' }).click()
+  await focusOn(page, 'CSV')
+  t.deepEqual(await findBarriers(page, { rules: ['aria-required-children'] }), [])
+  await page.keyboard.press('Escape')
+  await focusOn(page, 'Export')
+})
