@@ -1,6 +1,7 @@
 import type OpenAI from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
+import { json } from '../../emulators/emulator.ts'
 import { rateLimited } from '../../emulators/openai.ts'
 import { reasoningState, responsesReply } from '../../emulators/openai-responses.ts'
 import { answersError } from '../../support/api/edge.ts'
@@ -335,6 +336,23 @@ test.serial('200 without the state of another provider, and at a provider that h
   const { path, raw } = world.openrouter.requests.at(-1)!
   t.is(path, '/v1/chat/completions')
   t.false(raw.includes('hg1.') || raw.includes(reasoningState))
+})
+
+test.serial('502 for answers that make no sense', async t => {
+  const { live } = await account()
+  const message = (content: unknown) => ({ type: 'message', id: 'm', role: 'assistant', content })
+  for (const item of [
+    message([{ type: 'output_text', text: 5 }]),
+    message([{ type: 'refusal' }]),
+    { type: 'function_call', id: 'f', arguments: '{}', name: 'weather' },
+    { type: 'reasoning', id: 'r', summary: [null] },
+  ]) {
+    for (let call = 0; call < 4; call++)
+      world.openai.next(json(200, { id: 'r', object: 'response', model: 'm', status: 'completed', output: [item] }))
+    const response = await world.gateway.fetch('/v1/chat/completions', { key: live, body: asked })
+    t.is(response.status, 502, await response.text())
+    world.openai.reset()
+  }
 })
 
 test.serial('200 without state that its provider no longer accepts', async t => {

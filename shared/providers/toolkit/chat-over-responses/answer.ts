@@ -1,8 +1,9 @@
+import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, FinishReason, ToolCall } from '../../../kinds/chat.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
 import type { ResponsesObject, ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
-import { invalidResponse } from '../json-fields.ts'
+import { invalidResponse, textIn } from '../json-fields.ts'
 import { stateDetail, summaryDetail } from './reasoning.ts'
 
 type Item<Type> = Extract<ResponsesOutputItem, { type: Type }>
@@ -11,9 +12,11 @@ type Summary = Item<'reasoning'>['summary']
 /** A complete response as a chat completion. */
 export function toCompletion(response: ResponsesObject, usage: Usage | undefined): ChatCompletion {
   const { id, created_at: created, model, output } = response
-  const parts = output.flatMap(item => (item.type === 'message' && Array.isArray(item.content) ? item.content : []))
-  const text = parts.map(part => (part.type === 'output_text' ? part.text : '')).join('')
-  const refusal = parts.map(part => (part.type === 'refusal' ? part.refusal : '')).join('')
+  const parts = output.flatMap(item =>
+    item.type === 'message' && Array.isArray(item.content) ? item.content.filter(isObject) : [],
+  )
+  const text = parts.map(part => (part.type === 'output_text' ? textIn(part.text, 'a text') : '')).join('')
+  const refusal = parts.map(part => (part.type === 'refusal' ? textIn(part.refusal, 'a refusal') : '')).join('')
   const calls = output.flatMap(item => (isCall(item) ? toolCall(item) : []))
   const thoughts = output.map(item => (item.type === 'reasoning' ? summaryOf(item.summary) : '')).filter(Boolean)
   const details = output.flatMap(reasoningDetails)
@@ -75,12 +78,19 @@ function toolCall(item: CallItem): ToolCall {
 function reasoningDetails(item: ResponsesOutputItem, index: number): ReasoningDetail[] {
   if (item.type !== 'reasoning') return []
   const summary = summaryOf(item.summary)
+  const state = stateOf(item)
   return [
     ...(summary === '' ? [] : [summaryDetail(index, summary)]),
-    ...(item.encrypted_content ? [stateDetail(index, item.encrypted_content)] : []),
+    ...(state === null ? [] : [stateDetail(index, state)]),
   ]
 }
 
+/** The encrypted reasoning of an item; null where there is none. */
+export function stateOf(item: ResponsesOutputItem): string | null {
+  const state = item.type === 'reasoning' ? item.encrypted_content : null
+  return typeof state === 'string' && state !== '' ? state : null
+}
+
 function summaryOf(summary: Summary | null | undefined): string {
-  return (summary ?? []).map(({ text }) => text).join(summaryBreak)
+  return Array.isArray(summary) ? summary.map(part => textIn(part?.text, 'a summary')).join(summaryBreak) : ''
 }

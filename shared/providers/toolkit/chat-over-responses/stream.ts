@@ -2,7 +2,8 @@ import { unixNow } from '../../../base/time.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import type { ResponsesEvent, ResponsesObject, ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
 import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../../stream-decoder.ts'
-import { argumentsOf, type CallItem, finishOf, isCall, summaryBreak } from './answer.ts'
+import { textIn } from '../json-fields.ts'
+import { argumentsOf, type CallItem, finishOf, isCall, stateOf, summaryBreak } from './answer.ts'
 import { stateDetail, summaryDetail } from './reasoning.ts'
 
 /** A call that has begun: its index among the calls, and how much of its arguments was passed on. */
@@ -32,18 +33,18 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
         this.#begin(event.response)
         return []
       case 'response.output_text.delta':
-        return this.#delta({ content: event.delta })
+        return this.#delta({ content: textIn(event.delta, 'a delta') })
       case 'response.refusal.delta':
-        return this.#delta({ refusal: event.delta })
+        return this.#delta({ refusal: textIn(event.delta, 'a delta') })
       case 'response.reasoning_summary_part.added':
         return this.#hasSummary ? this.#addSummary(event.output_index, summaryBreak) : []
       case 'response.reasoning_summary_text.delta':
-        return this.#addSummary(event.output_index, event.delta)
+        return this.#addSummary(event.output_index, textIn(event.delta, 'a delta'))
       case 'response.output_item.added':
         return isCall(event.item) ? this.#beginCall(event.output_index, event.item) : []
       case 'response.function_call_arguments.delta':
       case 'response.custom_tool_call_input.delta':
-        return this.#addArguments(event.output_index, event.delta)
+        return this.#addArguments(event.output_index, textIn(event.delta, 'a delta'))
       case 'response.output_item.done':
         return this.#endItem(event.output_index, event.item)
       case 'response.completed':
@@ -88,8 +89,8 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
 
   /** What the whole item has beyond the events before. */
   #endItem(place: number, item: ResponsesOutputItem): ChatChunk[] {
-    if (item.type === 'reasoning' && item.encrypted_content)
-      return this.#delta({ reasoning_details: [stateDetail(place, item.encrypted_content)] })
+    const state = stateOf(item)
+    if (state !== null) return this.#delta({ reasoning_details: [stateDetail(place, state)] })
     if (!isCall(item)) return []
     const begun = this.#calls.has(place) ? [] : this.#beginCall(place, item)
     const rest = argumentsOf(item).slice(this.#calls.get(place)!.sent)
