@@ -45,7 +45,7 @@ export class BackgroundAnswer implements JobAnswer {
     const { responseEvents, log } = services
     this.#recorder = streamed
       ? new EventRecorder(
-          events => responseEvents.append(id, events),
+          events => responseEvents.append(id, row, events),
           error => log.warn({ err: error, response: id }, 'the events of a response are kept no longer'),
         )
       : null

@@ -24,13 +24,13 @@ const ownEvents: ReadonlySet<string> = new Set([
 
 /**
  * Response writer of a streamed response in the background: numbers its events and passes them to `append` in groups. It
- * drops the first and the last events, which its readers make from the stored response. When the events are too long, or
- * cannot be appended, it keeps no more of them.
+ * drops the first and the last events, which its readers make from the stored response. When the events are too long, or are
+ * not appended, it keeps no more of them.
  */
 export class EventRecorder extends BufferedResponse {
   /** The response of a stream that failed; null if there is none. */
   failed: ResponsesObject | null = null
-  readonly #append: (events: readonly NumberedEvent[]) => Promise<void>
+  readonly #append: (events: readonly NumberedEvent[]) => Promise<boolean>
   readonly #onError: (error: unknown) => void
   readonly #parser = new SseParser()
   readonly #ending = new AbortController()
@@ -40,7 +40,7 @@ export class EventRecorder extends BufferedResponse {
   #pending: NumberedEvent[] = []
   #appending: Promise<void> | null = null
 
-  constructor(append: (events: readonly NumberedEvent[]) => Promise<void>, onError: (error: unknown) => void) {
+  constructor(append: (events: readonly NumberedEvent[]) => Promise<boolean>, onError: (error: unknown) => void) {
     super()
     this.#append = append
     this.#onError = onError
@@ -84,7 +84,7 @@ export class EventRecorder extends BufferedResponse {
   async #appendPending(): Promise<void> {
     try {
       while (this.#pending.length > 0) {
-        await this.#append(this.#pending.splice(0))
+        if (!(await this.#append(this.#pending.splice(0)))) this.#drop()
         await sleep(appendEveryMs, undefined, { signal: this.#ending.signal }).catch(() => {})
       }
     } catch (error) {

@@ -21,7 +21,10 @@ export function sourceOf({ blobs, clock, config }: Platform, reference: Referenc
   }
   const base64 = async () => (await buffer(await open())).toString('base64')
   const reachable = config.reachable || config.storageUrl.startsWith('s3:')
-  const link = async () => (reachable ? url() : `data:${contentType};base64,${await base64()}`)
+  // By the source's own `base64`, which a caller may replace.
+  async function link(this: Source) {
+    return reachable ? url() : `data:${contentType};base64,${await this.base64()}`
+  }
   // Some providers infer a file's type from its extension.
   const name = /\.\w{2,5}$/.test(filename) ? filename : `${filename}.${extensionOf(contentType)}`
   return { contentType, bytes, filename: name, durationS, url, link, base64, open }

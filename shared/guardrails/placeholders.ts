@@ -3,6 +3,8 @@ import { type DetectorType, detectorTypes } from '../keys/guardrails.ts'
 const names = detectorTypes.map(type => type.toUpperCase()).join('|')
 const placeholders = new RegExp(String.raw`\[(?:${names})_\d{1,6}\]`, 'g')
 const maxNameLength = Math.max(...detectorTypes.map(type => type.length))
+/** Of the values in an answer in place of their placeholders. A placeholder of a few tokens may stand for a key of 8,000 characters. */
+const maxRestoredCharacters = 4 * 1024 * 1024
 /** The beginning of a placeholder at the end of a text. */
 const begun = new RegExp(String.raw`\[(?:[A-Z_]{0,${maxNameLength}}|[A-Z_]{1,${maxNameLength}}_\d{0,6})$`)
 
@@ -16,6 +18,7 @@ export class Placeholders {
   readonly #values = new Map<string, string>()
   readonly #counts = new Map<DetectorType, number>()
   readonly #taken = new Set<string>()
+  #restoredCharacters = 0
 
   /** Keeps placeholders that a text of the request has by itself from standing for a value. */
   reserve(text: string): void {
@@ -52,12 +55,16 @@ export class Placeholders {
     return this.#values.get(this.#byValue.get(value) ?? '') === value
   }
 
-  /** A text with the values of the request in place of their placeholders. `isJson`: it is a part of JSON. */
+  /**
+   * A text with the values of the request in place of their placeholders, as long as these values are not too long together.
+   * `isJson`: the text is a part of JSON.
+   */
   restore(text: string, isJson: boolean): string {
     if (this.#values.size === 0 || !text.includes('[')) return text
     return text.replace(placeholders, name => {
       const value = this.#values.get(name)
-      if (value === undefined) return name
+      if (value === undefined || this.#restoredCharacters + value.length > maxRestoredCharacters) return name
+      this.#restoredCharacters += value.length
       return isJson ? JSON.stringify(value).slice(1, -1) : value
     })
   }

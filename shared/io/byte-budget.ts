@@ -16,7 +16,7 @@ const maxPublicBodyBytes = 16 * 1024 * 1024
 
 /**
  * Memory budgets of requests: bodies of authenticated callers, bodies of unauthenticated callers, buffered responses,
- * conversations that open connections can continue, files that are fetched for requests, and answers of customers' guards.
+ * conversations that open connections can continue, files that are read or fetched for requests, and answers of customers' guards.
  */
 export type Budgets = {
   [name in 'bodies' | 'publicBodies' | 'answers' | 'conversations' | 'remoteFiles' | 'guardAnswers']: ByteBudget
@@ -28,7 +28,7 @@ export function openBudgets({ maxBodyBytes, maxResponseBytes }: LoadLimits): Bud
     publicBodies: new ByteBudget(maxPublicBodyBytes, 'request bodies'),
     answers: new ByteBudget(maxResponseBytes, 'answers'),
     conversations: new ByteBudget(maxBodyBytes, 'conversations'),
-    remoteFiles: new ByteBudget(maxBodyBytes, 'files behind URLs'),
+    remoteFiles: new ByteBudget(maxBodyBytes, 'uploads and files behind URLs'),
     guardAnswers: new ByteBudget(maxBodyBytes / 2, 'answers of guards'),
   }
 }

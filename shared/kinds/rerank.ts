@@ -68,9 +68,11 @@ export const rerank: SyncKindRow<RerankRequest, RerankInput> = {
   input(body, model) {
     const max = model.kind?.max_documents ?? maxDocuments
     if (body.documents.length > max) throw unsupported(model, 'documents', `ranks at most ${max} documents`)
+    // Each once: a long text would be sent as often as its name is repeated.
+    const fields = body.rank_fields ? [...new Set(body.rank_fields)] : null
     return {
       query: body.query,
-      documents: body.documents.map((one, index) => textOf(one, index, body.rank_fields ?? null)),
+      documents: body.documents.map((one, index) => textOf(one, index, fields)),
       maxResults: body.top_n ?? body.top_k ?? null,
       maxTokensPerDocument: body.max_tokens_per_doc ?? null,
       truncates: body.truncation ?? null,

@@ -30,7 +30,7 @@ import type { Reservation } from '../wallet/admission.ts'
 import { flatCost } from '../wallet/reservation.ts'
 import type { Delivery, DeliveryResult } from './delivery.ts'
 import { failedEvent } from './events.ts'
-import type { Work } from './work.ts'
+import { InlineFiles, type Work } from './work.ts'
 
 /** One validated media request and its delivery. */
 export type MediaRunInput<K extends SyncKind> = {
@@ -326,16 +326,18 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     const { adapter } = upstreams.synchronous(this.#input.kind, target.provider, environment)!
     const { provider, deployment } = target
     const connection = upstreams.connectionTo(provider, environment, credential?.id ?? null, deployment, target.own)
+    const sources = this.#sources(references)
     return {
       adapter,
       connection: trackConnection(connection, onSend),
+      files: new InlineFiles(this.services.budgets.remoteFiles, this.policy.organisationId, sources),
       maxMs: config.upstream.totalTimeoutMs,
       call: {
         target,
         jobId: this.id,
         attempt: 1,
         input: this.#inputFor(target, references),
-        sources: this.#sources(references),
+        sources,
         callbackUrl: null,
         signal,
       },

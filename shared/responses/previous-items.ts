@@ -16,11 +16,45 @@ const limits = { responses: 1_000, items: 100_000, bytes: 32 * 1024 * 1024 }
 const finished: ReadonlySet<string> = new Set(['completed', 'incomplete'])
 const maxIdCharacters = 100
 
-/** The memory for the items, and the request that they are added to. */
-export type Room = { held: HeldBytes; own: Buffer }
+/** The room for all that a request continues and refers to: together with its own text, the limits of one conversation. */
+export class Room {
+  readonly #held: HeldBytes
+  readonly #own: Buffer
+  #readBytes = 0
+  #meter: JsonMeter | null = null
+  #param = 'input'
+
+  /** `held`: the memory of the request; `own`: its text, which is accounted for. */
+  constructor(held: HeldBytes, own: Buffer) {
+    this.#held = held
+    this.#own = own
+  }
+
+  /**
+   * Acquires the memory of items that `param` names before they are read. The result counts them as they are. Throws 400 if the
+   * conversation is too long.
+   */
+  take(param: string, bytes: number, isComplete = true): JsonMeter {
+    this.#param = param
+    this.#readBytes += bytes
+    if (!isComplete || this.#readBytes + this.#own.length > limits.bytes)
+      throw tooLong(param, `${limits.responses} responses and ${limits.bytes / 1024 / 1024} MiB at most`)
+    this.#held.grow(bytes)
+    return this.meterOf(param)
+  }
+
+  /** Counts items as they are read: with the request they must be valid as one text, and take its memory. */
+  meterOf(param: string): JsonMeter {
+    this.#param = param
+    this.#meter ??= new JsonMeter(this.#own, this.#held, cause =>
+      tooLong(this.#param, '100,000 strings, objects and lists, 400,000 values and 50,000 fields at most', cause),
+    )
+    return this.#meter
+  }
+}
 
 /**
- * Reads the items of a response and of those that it continues, oldest first, which count towards `held`. Throws 400
+ * Reads the items of a response and of those that it continues, oldest first, within `room`. Throws 400
  * `previous_response_not_found` if one is gone, 400 if it cannot be continued or is too long.
  */
 export async function readChain(
@@ -38,17 +72,15 @@ export async function readChain(
   if (missing !== null && links.length < limits.responses)
     throw notFound(`Previous response with id '${missing}' not found: it is an earlier turn of '${id}'.`)
   const bytes = links.reduce((sum, { itemsBytes }) => sum + itemsBytes, 0)
-  assertRoom('previous_response_id', bytes, missing === null, room)
-  const turns = await storedResponses
-    .readItems(links.map(link => link.id).reverse(), meterOf('previous_response_id', room))
-    .catch(error => {
-      if (!(error instanceof GatewayError && error.code === 'not_found')) throw error
-      throw notFound(`Previous response with id '${id}', or an earlier turn of it, was deleted.`)
-    })
+  const meter = room.take('previous_response_id', bytes, missing === null)
+  const turns = await storedResponses.readItems(links.map(link => link.id).reverse(), meter).catch(error => {
+    if (!(error instanceof GatewayError && error.code === 'not_found')) throw error
+    throw notFound(`Previous response with id '${id}', or an earlier turn of it, was deleted.`)
+  })
   return { items: turns.flat() as ResponsesItem[], session: newest.session }
 }
 
-/** Reads the items of a conversation, which count towards `held`. Throws 404 if there is none, 400 if it is too long. */
+/** Reads the items of a conversation, within `room`. Throws 404 if there is none, 400 if it is too long. */
 export async function readConversation(
   services: ResponseServices,
   id: string,
@@ -59,8 +91,8 @@ export async function readConversation(
   const conversation = isId(id) ? await conversations.find(id, owner) : null
   if (!conversation) throw conversationNotFound(id)
   const { count, bytes } = await conversations.size(id)
-  assertRoom('conversation', bytes, count <= limits.items, room)
-  return { items: (await conversations.items(id, meterOf('conversation', room))) as ResponsesItem[], session: id }
+  const meter = room.take('conversation', bytes, count <= limits.items)
+  return { items: (await conversations.items(id, meter)) as ResponsesItem[], session: id }
 }
 
 /** The 404 of a conversation that the key cannot see. */
@@ -83,20 +115,6 @@ function assertContinuable({ id, status, conversationId }: ChainLink): void {
   if (conversationId === null) return
   const message = `\`${param}\`: response '${id}' belongs to a conversation: send \`conversation: "${conversationId}"\` instead.`
   throw new GatewayError('invalid_request', message, { param })
-}
-
-/** Acquires the memory of the items' bytes. Throws 400 if the conversation is too long. */
-export function assertRoom(param: string, bytes: number, isComplete: boolean, { held, own }: Room): void {
-  if (!isComplete || bytes + own.length > limits.bytes)
-    throw tooLong(param, `${limits.responses} responses and ${limits.bytes / 1024 / 1024} MiB at most`)
-  held.grow(bytes)
-}
-
-/** Counts the items as they are read: with the request they must be valid as one text, and take its memory. */
-export function meterOf(param: string, { held, own }: Room): JsonMeter {
-  return new JsonMeter(own, held, cause =>
-    tooLong(param, '100,000 strings, objects and lists, 400,000 values and 50,000 fields at most', cause),
-  )
 }
 
 function tooLong(param: string, bounds: string, cause?: unknown): GatewayError {

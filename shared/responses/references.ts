@@ -2,12 +2,11 @@ import { GatewayError } from '../base/errors.ts'
 import { editBody } from '../base/json-member.ts'
 import { validateRequest } from '../base/validate.ts'
 import type { FileOwner } from '../files/files.ts'
-import type { HeldBytes } from '../io/byte-budget.ts'
 import { directKinds } from '../kinds/index.ts'
 import { isReference, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
 import type { ResponsesTurn } from './context.ts'
 import { listedIds, ownId } from './item-ids.ts'
-import { assertRoom, meterOf, type Room } from './previous-items.ts'
+import type { Room } from './previous-items.ts'
 import type { ResponseServices } from './response-services.ts'
 
 /** The most references of one request. */
@@ -27,14 +26,14 @@ export function hasReferences({ input }: Partial<Pick<ResponsesRequest, 'input'>
 
 /**
  * Replaces the references in the input of a request by the items that they name: those of `earlier`, which the request
- * continues, then those of the owner's stored responses, newest first, and conversations. What is read counts towards
- * `held`. Throws 400 if nothing is stored for the organisation, it is too much, or an item is named twice, 404 for one that does not exist.
+ * continues, then those of the owner's stored responses, newest first, and conversations. What is read is within
+ * `room`. Throws 400 if nothing is stored for the organisation, it is too much, or an item is named twice, 404 for one that does not exist.
  */
 export async function resolveReferences(
   services: ResponseServices,
   owner: FileOwner,
   turn: ResponsesTurn,
-  { held, earlier }: { held: HeldBytes; earlier: readonly ResponsesItem[] },
+  { room, earlier }: { room: Room; earlier: readonly ResponsesItem[] },
 ): Promise<ResolvedTurn> {
   const { body, raw } = turn
   if (!hasReferences(body)) return { turn, session: null }
@@ -48,7 +47,6 @@ export async function resolveReferences(
   for (const item of earlier) take(found, missing, ownId(item), item)
   if (missing.size > 0) {
     await assertKept(services, owner, given)
-    const room = { held, own: raw }
     await findInResponses(services, owner, missing, { found, room })
     await findInConversations(services, owner, missing, { found, room })
   }
@@ -92,8 +90,7 @@ async function findInResponses(
     const holders = await storedResponses.findHolders(owner, ids, responsesPerQuery)
     for (const { id, session, itemIds, itemsBytes } of holders) {
       if (!itemIds.some(itemId => missing.has(itemId))) continue
-      assertRoom('input', itemsBytes, true, room)
-      const [items] = (await storedResponses.readItems([id], meterOf('input', room))) as ResponsesItem[][]
+      const [items] = (await storedResponses.readItems([id], room.take('input', itemsBytes))) as ResponsesItem[][]
       const listed = listedIds(id, items!)
       for (const [index, item] of items!.entries()) take(found, missing, listed[index]!, item)
       found.session ??= session
@@ -112,8 +109,8 @@ async function findInConversations(
   if (ids.length === 0) return
   const places = await conversations.findItems(owner, ids)
   const bytes = places.reduce((sum, { itemBytes }) => sum + itemBytes, 0)
-  assertRoom('input', bytes, true, room)
-  for (const { id, item } of await conversations.readPlaces(places)) take(found, missing, id, item as ResponsesItem)
+  const read = await conversations.readPlaces(places, room.take('input', bytes))
+  for (const { id, item } of read) take(found, missing, id, item as ResponsesItem)
 }
 
 /** Ids that an item in the store can have. */

@@ -1,3 +1,4 @@
+import type { FileOwner } from '../files/files.ts'
 import type { Redis } from '../io/redis.ts'
 import type { CompletionSignals } from '../queues/completion-signals.ts'
 
@@ -8,6 +9,9 @@ export type NumberedEvent = { number: number; text: string }
 const openTtlMs = 70 * 60_000
 /** From the end of the response on. */
 const closedTtlMs = 10 * 60_000
+/** Of what the responses of one owner append in ten minutes: Redis keeps it, and a short request can have megabytes of events. */
+const maxOwnerBytes = { live: 512 * 1024 * 1024, test: 64 * 1024 * 1024 }
+const ownerWindowMs = closedTtlMs
 const maxRead = 200
 /** Their ids in the Redis stream begin with this; the end has an id of the server, which is greater. */
 const epoch = '1-'
@@ -25,14 +29,28 @@ export class ResponseEvents {
     this.#signals = signals
   }
 
-  /** Appends events and wakes their readers. Throws once the response is closed, and what Redis throws. */
-  async append(id: string, events: readonly NumberedEvent[]): Promise<void> {
+  /**
+   * Appends events and wakes their readers; false, and nothing is appended, while the owner's responses have appended too much. Throws
+   * once the response is closed, and what Redis throws.
+   */
+  async append(id: string, owner: FileOwner, events: readonly NumberedEvent[]): Promise<boolean> {
+    const bytes = events.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0)
+    if ((await this.#count(owner, bytes)) > maxOwnerBytes[owner.environment]) return false
     const pipeline = this.#redis.pipeline()
     for (const { number, text } of events) pipeline.xadd(keyOf(id), epoch + number, 'event', text)
     pipeline.pexpire(keyOf(id), openTtlMs)
     const replies = (await pipeline.exec()) ?? []
     for (const [error] of replies) if (error) throw error
     await this.#signals.announce(signalOf(id))
+    return true
+  }
+
+  /** Counts bytes that an owner appends; gives those of the window. */
+  async #count({ organisationId, environment }: FileOwner, bytes: number): Promise<number> {
+    const key = `response-events-bytes:${environment}:${organisationId}`
+    const replies = await this.#redis.pipeline().set(key, 0, 'PX', ownerWindowMs, 'NX').incrby(key, bytes).exec()
+    for (const [error] of replies ?? []) if (error) throw error
+    return Number(replies?.[1]?.[1])
   }
 
   /** Ends the events of a response: nothing can be appended, and its readers look for its end. Throws what Redis throws. */

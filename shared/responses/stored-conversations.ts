@@ -138,14 +138,14 @@ export class Conversations {
       ORDER BY i.id, i.number DESC`
   }
 
-  /** The items at these places, in their order; without those that were deleted meanwhile. */
-  readPlaces(places: readonly ItemPlace[]): Promise<ListedItem[]> {
+  /** The items at these places, in their order; without those that were deleted meanwhile. `meter`: as for `items`. */
+  readPlaces(places: readonly ItemPlace[], meter: JsonMeter | null = null): Promise<ListedItem[]> {
     const number = { in: places.map(one => one.number) }
     return readCurrent(async () => {
       const found = await this.#deps.db.conversationItem.findMany({ where: { number } })
       const byNumber = new Map(found.map(row => [row.number, row]))
       const rows = places.flatMap(({ number }) => byNumber.get(number) ?? [])
-      const items = await this.#read(rows)
+      const items = await this.#read(rows, meter)
       return rows.map(({ id }, index) => ({ id, item: items[index]! }))
     })
   }

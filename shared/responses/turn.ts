@@ -11,7 +11,7 @@ import type { ResolvedKey } from '../keys/policies.ts'
 import { directKinds } from '../kinds/index.ts'
 import { inputItems, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
 import { type ResponsesTurn, withContext } from './context.ts'
-import { type Earlier, readChain, readConversation } from './previous-items.ts'
+import { type Earlier, Room, readChain, readConversation } from './previous-items.ts'
 import { hasReferences, resolveReferences } from './references.ts'
 import type { ResponseServices } from './response-services.ts'
 import { type StoredTurn, TurnStorage } from './turn-storage.ts'
@@ -129,9 +129,10 @@ async function readWhole(
   turn: ResponsesTurn,
   held: HeldBytes,
 ): Promise<Whole> {
-  const earlier = await readEarlier(services, owner, turn, held)
+  const room = new Room(held, turn.raw)
+  const earlier = await readEarlier(services, owner, turn, room)
   if (earlier) await setImmediate()
-  const resolved = await resolveReferences(services, owner, turn, { held, earlier: earlier?.items ?? [] })
+  const resolved = await resolveReferences(services, owner, turn, { room, earlier: earlier?.items ?? [] })
   return {
     turn: earlier ? combined(resolved.turn, earlier) : resolved.turn,
     own: inputItems(resolved.turn.body),
@@ -148,12 +149,11 @@ function conversationOf({ conversation }: Named): string | null {
 function readEarlier(
   services: ResponseServices,
   owner: FileOwner,
-  { body, raw }: ResponsesTurn,
-  held: HeldBytes,
+  { body }: ResponsesTurn,
+  room: Room,
 ): Promise<Earlier> | null {
   const previousId = body.previous_response_id ?? null
   const conversationId = conversationOf(body)
-  const room = { held, own: raw }
   if (previousId !== null && conversationId !== null) {
     const message = "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Send one of them."
     throw new GatewayError('invalid_request', message, { param: 'conversation' })

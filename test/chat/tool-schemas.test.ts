@@ -265,6 +265,21 @@ test.serial('200 at Moonshot with a type in each place where it wants one, and w
   const endless = await send('moonshot', { ...Node, definitions: { Node } })
   t.is(endless.status, 200, endless.text)
   t.true(JSON.stringify(endless.schemas).length < 20_000, 'definitions that refer to themselves do not multiply')
+  let nested: Schema = place
+  for (let depth = 0; depth < 20; depth++)
+    nested = {
+      type: 'object',
+      properties: { a: {} },
+      anyOf: [{ properties: { b: nested } }, { properties: { a: place } }],
+    }
+  const many = {
+    type: 'object',
+    properties: Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`p${i}`, nested])),
+  }
+  const texts = await send('moonshot', many, many)
+  t.is(texts.status, 200, texts.text)
+  const given = 2 * JSON.stringify(many).length
+  t.true(JSON.stringify(texts.schemas).length < 3 * given, 'texts of alternatives within alternatives do not multiply')
   const tools = [{ type: 'function', function: { name: '21st_magic', parameters: place } }]
   const { text: answer } = await ask('moonshot', { messages: weather, tools })
   t.is(JSON.parse(answer).choices[0].message.tool_calls[0].function.name, '21st_magic', answer)

@@ -285,6 +285,24 @@ test.serial(
   },
 )
 
+test.serial('200 with 4 MiB of values in place of placeholders at most, streamed or not', async t => {
+  const { live } = await accountOf(rules({ detectors: [{ type: 'secret', action: 'mask', on: 'input' }] }))
+  const token = `eyJ${'a'.repeat(500)}.eyJ${'b'.repeat(2_000)}.${'c'.repeat(1_000)}`
+  const content = '[SECRET_1] '.repeat(10_000)
+  const usage = { prompt_tokens: 5, completion_tokens: 5, total_tokens: 10 }
+  const choices = [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }]
+  const answers: string[] = []
+  world.openai.next(json(200, { id: 'x', object: 'chat.completion', created: 1, model: gpt, choices, usage }))
+  answers.push((await chat(live, saying(gpt, `It is ${token}`))).json().choices[0].message.content)
+  world.openai.next(streamed([{ content }]))
+  answers.push(contentOf((await chat(live, { ...saying(gpt, `It is ${token}`), stream: true })).text))
+  for (const answer of answers) {
+    t.true(answer.startsWith(`${token} ${token} `))
+    t.true(answer.length < 5 * 1024 * 1024, `${answer.length}`)
+    t.true(answer.endsWith('[SECRET_1] '))
+  }
+})
+
 test.serial('200 with what a model reveals masked, streamed or not, but for what its caller said', async t => {
   const { live } = await accountOf(rules({ detectors: detect('mask', 'both') }))
   const reveal = ['Call bob@ex', 'ample.com or ', '[EMAIL_1], not 5555 5555', ' 5555 4444 today']

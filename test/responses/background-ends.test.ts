@@ -224,3 +224,30 @@ test.serial('the longest events are not kept', async t => {
   t.is(last.response!.output.length, 2)
   t.true(JSON.stringify(all.slice(0, -1)).length < 5 * 1024 * 1024)
 })
+
+test.serial(
+  'completed: a stream of which no more is kept, as the test keys’ responses fill what they may of Redis',
+  async t => {
+    startWorking()
+    const { responseEvents } = world.gateway.services
+    const { organisationId } = account
+    const create = async (key: string) =>
+      collect(await world.sdk(key).responses.create({ ...background, stream: true, input: 'a '.repeat(100) }))
+    t.true((await create(account.test)).length > 100)
+    const other = 'resp_of_test_keys'
+    const text = 'x'.repeat(4 * 1024 * 1024)
+    const owner = { organisationId, environment: 'test' } as const
+    const appended: boolean[] = []
+    for (let number = 2; number < 19; number++)
+      appended.push(await responseEvents.append(other, owner, [{ number, text }]))
+    await responseEvents.remove(other)
+    t.deepEqual([appended[0], appended.at(-1)], [true, false])
+    const rest = await create(account.test)
+    t.deepEqual(
+      rest.map(({ type }) => type as string),
+      ['response.created', 'response.queued', 'response.completed'],
+    )
+    t.true(rest.at(-1)!.response!.output.length > 0)
+    t.true((await create(account.live)).length > 3, 'live keys have room of their own')
+  },
+)

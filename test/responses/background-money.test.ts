@@ -127,7 +127,8 @@ async function interrupted(call: Partial<NotedCall>, text: string): Promise<stri
   const { services } = world.gateway
   const { id } = await client().responses.create({ ...background, model: 'gpt-4o-mini', stream: false })
   const event = { type: 'response.output_text.delta', sequence_number: 2, item_id: 'msg_1', delta: text }
-  await services.responseEvents.append(id, [{ number: 2, text: `event: x\ndata: ${JSON.stringify(event)}\n\n` }])
+  const owner = { organisationId: account.organisationId, environment: 'live' } as const
+  await services.responseEvents.append(id, owner, [{ number: 2, text: `event: x\ndata: ${JSON.stringify(event)}\n\n` }])
   const noted = { model: 'gpt-4o-mini', provider: 'openai', atMs: Date.now() - 60_000, ...call }
   const claimed = { stage: 'running', status: 'in_progress', attempts: 1, claimedUntil: new Date(Date.now() + 10_000) }
   const operation = { failures: 0, call: noted }

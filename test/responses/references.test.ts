@@ -189,3 +189,25 @@ test.serial('400 in OpenAI’s words when an item is referred to twice: it is no
   for (const more of [{}, { background: true }, { previous_response_id: id }])
     t.deepEqual(await refusalOf(client, { model: 'gpt-4.1', input, ...more }), { status: 400, param: 'input', message })
 })
+
+test.serial(
+  '400 for items that are together longer than a conversation may be, of responses and conversations',
+  async t => {
+    const client = world.sdk((await keepingAccount(world)).test)
+    const image_url = `data:image/png;base64,${'A'.repeat(9 * 1024 * 1024)}`
+    const long = (id: string) => ({ id, role: 'user', content: [{ type: 'input_image', image_url }] }) as never
+    const ids = ['a', 'b', 'c', 'd'].map(name => `msg_long_${name}`)
+    for (const id of ids) await client.responses.create({ model: 'gpt-4.1', input: [long(id)] })
+    const named = ids.map(id => reference(id))
+    const refusal = await refusalOf(client, { model: 'gpt-4.1', input: named })
+    t.like(refusal, { status: 400, param: 'input' })
+    t.regex(refusal.message, /32 MiB at most/)
+    await client.responses.create({ model: 'gpt-4.1', input: named.slice(0, 3), store: false })
+
+    const items = ids.map(id => long(`${id}_kept`))
+    const { id: conversation } = await client.conversations.create({ items: items.slice(0, 2) })
+    const kept = ids.slice(0, 2).map(id => reference(`${id}_kept`))
+    for (const body of [{ input: [...kept, ...named.slice(0, 2)] }, { conversation, input: named.slice(0, 2) }])
+      t.like(await refusalOf(client, { model: 'gpt-4.1', store: false, ...body }), { status: 400, param: 'input' })
+  },
+)

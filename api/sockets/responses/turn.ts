@@ -14,7 +14,7 @@ import { inputItems, maxStreamIdLength, type ResponseCreate, responseCreate } fr
 import { refuseBackground, refusePrompt } from '../../../shared/kinds/stored-responses.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
-import { meterOf } from '../../../shared/responses/previous-items.ts'
+import { Room } from '../../../shared/responses/previous-items.ts'
 import { resolveReferences } from '../../../shared/responses/references.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import { SpanKind } from '../../../shared/traces/trace.ts'
@@ -168,9 +168,10 @@ async function continueTurn(
   const previousId = body.previous_response_id ?? null
   const isOnlyHere = previousId !== null && recent.isOnlyHere(previousId) && body.store !== true
   if (isOnlyHere && body.conversation == null) {
-    const earlier = recent.find(previousId, meterOf('previous_response_id', { held, own: turn.raw }))!
+    const room = new Room(held, turn.raw)
+    const earlier = recent.find(previousId, room.meterOf('previous_response_id'))!
     await setImmediate()
-    const resolved = await resolveReferences(services, apiKey.policy, turn, { held, earlier })
+    const resolved = await resolveReferences(services, apiKey.policy, turn, { room, earlier })
     return { ...withContext(resolved.turn, earlier), storage: null, session: null, begins: false }
   }
   if (isStateless(services, apiKey, body)) return { ...turn, storage: null, session: null, begins: false }

@@ -15,6 +15,8 @@ export class CallIds {
   readonly #isUnique: boolean
   /** The ids of the conversation's calls as sent, if none may recur. */
   readonly #sent = new Set<string>()
+  /** The number of the last call with such an id: of thousands that have the same one, each would try those of all before it. */
+  readonly #counts = new Map<string, number>()
   /** The ids as sent of the calls that the next results belong to, by the client's id. */
   readonly #calls = new Map<string, string[]>()
   #hasResults = false
@@ -34,7 +36,9 @@ export class CallIds {
     if (this.#hasResults) this.#calls.clear()
     this.#hasResults = false
     let unique = sent
-    for (let count = 2; this.#sent.has(unique); count++) unique = sentId(`${sent}_${count}`, this.#form)
+    let count = this.#counts.get(sent) ?? 1
+    while (this.#sent.has(unique)) unique = sentId(`${sent}_${++count}`, this.#form)
+    this.#counts.set(sent, count)
     this.#sent.add(unique)
     const calls = this.#calls.get(id)
     if (calls) calls.push(unique)

@@ -6,7 +6,7 @@ import type { Target } from '../contract.ts'
 import { CallIds } from './call-ids.ts'
 import { fitSettings } from './fit-chat.ts'
 import { fitParametersSchema } from './fit-schema.ts'
-import { Fitting } from './fitting.ts'
+import { Fitting, SchemaGrowth } from './fitting.ts'
 
 type Changes = Partial<Record<keyof ResponsesRequest, unknown>>
 /** The members of a request that have to differ; an undefined one is not sent. */
@@ -70,6 +70,12 @@ export function withFittedParameters(
   target: Target,
 ): { tool: ResponsesTool; losesMeaning: boolean } {
   if (tool.type !== 'function') return { tool, losesMeaning: false }
-  const { schema, losesMeaning } = fitParametersSchema(tool.parameters ?? {}, profileOf(target), tool.strict === true)
+  // Providers of Responses are not sent definitions in place of references: each schema may have the growth of a request.
+  const { schema, losesMeaning } = fitParametersSchema(
+    tool.parameters ?? {},
+    profileOf(target),
+    tool.strict === true,
+    new SchemaGrowth(),
+  )
   return { tool: schema === tool.parameters ? tool : { ...tool, parameters: schema }, losesMeaning }
 }

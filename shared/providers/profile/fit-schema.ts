@@ -1,7 +1,7 @@
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { isStrict } from '../toolkit/is-strict.ts'
-import type { Fitting } from './fitting.ts'
+import type { Fitting, SchemaGrowth } from './fitting.ts'
 import { AlternativesMerger } from './merge-alternatives.ts'
 import {
   anthropicNode,
@@ -32,11 +32,7 @@ const nodes: Record<Dialect, FitNode> = {
  * Fits a JSON Schema to the subset that a provider accepts; the same object if it does. What is left out is told in the
  * description, which the model reads. Null as dialect: any schema of the present draft.
  */
-export function fitSchema(
-  schema: Schema,
-  dialect: Dialect | null,
-  merger: AlternativesMerger = new AlternativesMerger(schema),
-): FittedSchema {
+export function fitSchema(schema: Schema, dialect: Dialect | null, merger: AlternativesMerger): FittedSchema {
   const fitter = new SchemaFitter(dialect && nodes[dialect], merger)
   return { schema: fitter.fit(schema, 0) as Schema, losesMeaning: fitter.losesMeaning }
 }
@@ -46,8 +42,9 @@ export function fitParametersSchema(
   schema: Schema,
   { schema: dialect, root_combinators: takesCombinators }: Pick<ChatProfile, 'schema' | 'root_combinators'>,
   strict: boolean,
+  growth: SchemaGrowth,
 ): FittedSchema {
-  const merger = new AlternativesMerger(schema)
+  const merger = new AlternativesMerger(schema, growth)
   const merged = takesCombinators ? { schema, losesMeaning: false } : merger.merge(schema)
   // Anthropic compiles only the schemas of strict tools.
   const fitted = fitSchema(merged.schema, dialect === 'closed_objects' && !strict ? null : dialect, merger)
@@ -126,7 +123,9 @@ export function fitAnswerSchema(fitting: Fitting): void {
   const losesStrict = strict === true && strictSchemas === 'closed_required' && !isStrict(given)
   // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.
   const { schema, losesMeaning } =
-    dialect === 'with_properties' ? { schema: given, losesMeaning: false } : fitSchema(given, dialect)
+    dialect === 'with_properties'
+      ? { schema: given, losesMeaning: false }
+      : fitSchema(given, dialect, new AlternativesMerger(given, fitting.schemaGrowth))
   if (schema === given && !losesStrict) return
   const json_schema = { ...format.json_schema, schema, ...(losesStrict && { strict: false }) }
   if (losesMeaning || losesStrict) fitting.adjust('response_format', { ...format, json_schema })

@@ -146,7 +146,7 @@ function fitStrict(
 type SentParameters = { parameters: FunctionTool['function']['parameters']; keys: PropertyKeys | null }
 
 function fitParameters(
-  { profile, adjusted, structuredBy, body }: Fitting,
+  { profile, adjusted, structuredBy, body, schemaGrowth }: Fitting,
   { parameters, strict }: FunctionTool['function'],
   index: number,
 ): SentParameters {
@@ -154,7 +154,7 @@ function fitParameters(
   const given =
     parameters ?? (strict && profile.schema === 'closed_objects' ? { type: 'object', properties: {} } : null)
   if (!given) return { parameters, keys: null }
-  const fitted = fitParametersSchema(given, profile, strict === true)
+  const fitted = fitParametersSchema(given, profile, strict === true, schemaGrowth)
   // The tool whose arguments are the answer follows those of the client.
   const isAnswer = structuredBy === 'tool' && index === body.tools!.length - 1
   if (fitted.losesMeaning) adjusted.push(isAnswer ? 'response_format' : `tools.${index}.function.parameters`)

@@ -16,6 +16,27 @@ export type ClientTool = { name: string; type: 'function' | 'custom'; keys?: Pro
 /** Of almost every request. */
 export const noTools: ReadonlyMap<string, ClientTool> = new Map()
 
+/**
+ * By how many characters the schemas of one request may become longer when they are fitted: definitions that stand in place of each of
+ * their references, and rules that are told in texts. A request may double its schemas, and what is reserved for it by its length
+ * still covers them: a token has some four characters.
+ */
+export class SchemaGrowth {
+  #characters = 64 * 1024
+
+  /** Counts the characters of a schema, of which as many may be added. */
+  count(characters: number): void {
+    this.#characters += characters
+  }
+
+  /** Whether so many may be added: they count. */
+  take(characters: number): boolean {
+    if (characters > this.#characters) return false
+    this.#characters -= characters
+    return true
+  }
+}
+
 /** A chat request on its way to a target whose profile it has to fit; the body is copied at the first change. */
 export class Fitting {
   readonly target: Target
@@ -29,6 +50,7 @@ export class Fitting {
   tools: ReadonlyMap<string, ClientTool> = noTools
   /** How the format of the answer is asked for, where the target has no such format. */
   structuredBy: Exclude<StructuredBy, 'native'> | null = null
+  readonly schemaGrowth = new SchemaGrowth()
   body: ChatRequest
 
   constructor(body: ChatRequest, target: Target, byResponses = false) {

@@ -1,4 +1,5 @@
 import { isObject } from '../../base/is-object.ts'
+import type { SchemaGrowth } from './fitting.ts'
 import { type FittedSchema, type Schema, tell } from './schema-nodes.ts'
 
 /**
@@ -14,6 +15,8 @@ const maxDepth = 8
 const maxUses = 8
 /** Alternatives whose text is longer are not told. */
 const maxToldCharacters = 4_000
+/** Longer rules for one property count as different. */
+const maxComparedCharacters = 64 * 1024
 /** The members of a part that the merged object has. */
 const mergedMembers = new Set(['type', 'properties', 'required', 'additionalProperties', 'title', 'description'])
 
@@ -22,11 +25,16 @@ type Part = { schema: Schema; isWhole: boolean }
 /** Merges the alternatives of objects in one schema, to whose definitions they may refer. */
 export class AlternativesMerger {
   readonly #root: Schema
+  readonly #growth: SchemaGrowth
   readonly #uses = new Map<string, number>()
-  readonly #texts = new WeakMap<object, string>()
+  readonly #texts = new WeakMap<object, string | null>()
+  /** The characters of definitions that were referred to, as JSON. */
+  readonly #lengths = new WeakMap<object, number>()
+  #isCounted = false
 
-  constructor(root: Schema) {
+  constructor(root: Schema, growth: SchemaGrowth) {
     this.#root = root
+    this.#growth = growth
   }
 
   /**
@@ -52,8 +60,8 @@ export class AlternativesMerger {
       delete object[name]
     }
     if (Object.keys(told).length === 0) return { schema: object, losesMeaning: false }
-    const isShort = JSON.stringify(told).length <= maxToldCharacters
-    return { schema: isShort ? { ...object, ...tell(object, told) } : object, losesMeaning: true }
+    const isTold = isJsonWithin(told, maxToldCharacters) && this.#mayAdd(JSON.stringify(told).length)
+    return { schema: isTold ? { ...object, ...tell(object, told) } : object, losesMeaning: true }
   }
 
   /** A part with its own alternatives merged; `isWhole`: a merged object can say all of it. */
@@ -70,7 +78,7 @@ export class AlternativesMerger {
     const definitions = place && this.#root[place]
     const found = isObject(definitions) && Object.hasOwn(definitions, name!) ? definitions[name!] : undefined
     const uses = (this.#uses.get(schema.$ref) ?? 0) + 1
-    if (!isObject(found) || uses > maxUses) return schema
+    if (!isObject(found) || uses > maxUses || !this.#mayAdd(this.#lengthOf(found))) return schema
     this.#uses.set(schema.$ref, uses)
     const { $ref: _, ...own } = schema
     return { ...found, ...own }
@@ -78,11 +86,11 @@ export class AlternativesMerger {
 
   /** Whether two of these schemas have rules for one property that differ. */
   #collide(object: Schema, parts: readonly Part[]): boolean {
-    const seen = new Map<string, string>()
+    const seen = new Map<string, string | null>()
     return [object, ...parts.map(({ schema }) => schema)].some(one =>
       Object.entries(propertiesOf(one)).some(([name, value]) => {
         const text = this.#textOf(value)
-        const isOther = seen.has(name) && seen.get(name) !== text
+        const isOther = seen.has(name) && (text === null || seen.get(name) !== text)
         seen.set(name, text)
         return isOther
       }),
@@ -91,11 +99,11 @@ export class AlternativesMerger {
 
   /** The object with the properties of the parts; its own rules for one count. */
   #withParts(object: Schema, parts: readonly Part[], isAll: boolean): Schema {
-    const variants = new Map<string, Map<string, unknown>>()
+    const variants = new Map<string, Map<unknown, unknown>>()
     for (const { schema } of parts)
       for (const [name, value] of Object.entries(propertiesOf(schema))) {
-        const known = variants.get(name) ?? new Map<string, unknown>()
-        variants.set(name, known.set(this.#textOf(value), value))
+        const known = variants.get(name) ?? new Map<unknown, unknown>()
+        variants.set(name, known.set(this.#textOf(value) ?? value, value))
       }
     const added = [...variants].map(([name, values]) => {
       const [first, ...further] = values.values()
@@ -115,14 +123,53 @@ export class AlternativesMerger {
     }
   }
 
-  #textOf(value: unknown): string {
+  /** A value as JSON; null if that is too long to be compared. */
+  #textOf(value: unknown): string | null {
     if (typeof value !== 'object' || value === null) return String(value)
-    const known = this.#texts.get(value)
-    if (known !== undefined) return known
-    const text = JSON.stringify(value)
-    this.#texts.set(value, text)
+    let text = this.#texts.get(value)
+    if (text === undefined) {
+      text = isJsonWithin(value, maxComparedCharacters) ? JSON.stringify(value) : null
+      this.#texts.set(value, text)
+    }
     return text
   }
+
+  #lengthOf(definition: object): number {
+    let length = this.#lengths.get(definition)
+    if (length === undefined) {
+      length = JSON.stringify(definition).length
+      this.#lengths.set(definition, length)
+    }
+    return length
+  }
+
+  /** Whether the schema may become so many characters longer. */
+  #mayAdd(characters: number): boolean {
+    if (!this.#isCounted) this.#growth.count(JSON.stringify(this.#root).length)
+    this.#isCounted = true
+    return this.#growth.take(characters)
+  }
+}
+
+/** Whether the JSON of a value has about so many characters at most, of which no more are looked at. */
+function isJsonWithin(value: unknown, maxCharacters: number): boolean {
+  let left = maxCharacters
+  const fits = (inner: unknown): boolean => {
+    if (typeof inner === 'string') left -= inner.length + 2
+    else if (typeof inner !== 'object' || inner === null) left -= 4
+    else if (Array.isArray(inner)) {
+      left -= 2
+      return left >= 0 && inner.every(fits)
+    } else {
+      left -= 2
+      for (const name in inner) {
+        left -= name.length + 4
+        if (left < 0 || !fits((inner as Schema)[name])) return false
+      }
+    }
+    return left >= 0
+  }
+  return fits(value)
 }
 
 function propertiesOf({ properties }: Schema): Schema {

@@ -55,9 +55,9 @@ export const geminiNode: FitNode = (node, lose) => {
 
 /** A schema without references. One that is resolved too often, as in a recursion, may be anything. */
 export const resolvedNode: FitNode = (node, lose, merger) => {
-  const { $ref, ...others } = merger.resolve(node)
-  if (typeof $ref !== 'string') return node.$ref === undefined ? node : others
-  lose()
+  const { $ref, $defs: _, definitions: __, ...others } = merger.resolve(node)
+  if (typeof $ref === 'string') lose()
+  else if (['$ref', '$defs', 'definitions'].every(name => node[name] === undefined)) return node
   return others
 }
 

@@ -142,6 +142,24 @@ test('one tool at a time is asked of Claude by its own field, and named as dropp
   t.true(sent('deepseek-v3.2', one).dropped.includes('parallel_tool_calls'))
 })
 
+test('definitions that stand in place of their references at Nova do not multiply a request', t => {
+  const definitions = (length: number) => ({
+    Item: { type: 'object', properties: { a: { description: 'x'.repeat(length) } } },
+  })
+  const fitted = (length: number) => {
+    const properties = Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`p${i}`, { $ref: '#/$defs/Item' }]))
+    const parameters = { $defs: definitions(length), type: 'object', properties }
+    const { toolConfig, adjusted } = sent('nova-pro', {
+      tools: [{ type: 'function', function: { name: 'f', parameters } }],
+    })
+    const { properties: given } = toolConfig.tools[0].toolSpec.inputSchema.json
+    const count = Object.values(given).filter(one => (one as { type?: string }).type === 'object').length
+    return { count, adjusted }
+  }
+  t.deepEqual(fitted(5_000), { count: 8, adjusted: undefined })
+  t.deepEqual(fitted(500_000), { count: 1, adjusted: ['tools.0.function.parameters'] })
+})
+
 test('an effort is thinking for Claude, a field for OpenAI’s models and for Nova', t => {
   t.deepEqual(sent('claude-haiku-4-5', { reasoning_effort: 'medium', max_tokens: 8000 }).additionalModelRequestFields, {
     thinking: { type: 'enabled', budget_tokens: 4096 },

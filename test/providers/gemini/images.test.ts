@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { GoogleGenAI } from '@google/genai'
 import OpenAI, { toFile } from 'openai'
 import sharp from 'sharp'
@@ -10,9 +11,10 @@ import { json } from '../../emulators/emulator.ts'
 import { blockedPrompt, countTokens, finished, geminiError, tokenCounts } from '../../emulators/gemini.ts'
 import { caption, startGeminiMedia } from '../../emulators/gemini-media.ts'
 import { chargedNano, expectedNano, upstreamSecret, type World } from '../../support/chat/gateway.ts'
+import { upload } from '../../support/jobs/gateway.ts'
 import { connectionTo, providerFault, refusedField } from '../../support/jobs/queued-adapter.ts'
 import { sourceOf } from '../../support/jobs/sources.ts'
-import { syncCallOf } from '../../support/media/adapter.ts'
+import { inlineFiles, syncCallOf } from '../../support/media/adapter.ts'
 import { png } from '../../support/media/png.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
@@ -33,7 +35,8 @@ function callOf(model: string, fields: Partial<ImageRequest> = {}, sources: Reco
 }
 
 function made(call: SyncCall<'image'>) {
-  return performWork({ adapter, call, connection: connectionTo('gemini', gemini, emulator.url), maxMs: 10_000 })
+  const connection = connectionTo('gemini', gemini, emulator.url)
+  return performWork({ adapter, call, connection, files: inlineFiles(call), maxMs: 10_000 })
 }
 
 function make(model: string, fields?: Partial<ImageRequest>, sources?: Record<string, Source>) {
@@ -234,6 +237,41 @@ test.serial('200 to OpenAI’s SDK: images.generate, each image a call of its ow
   }
   t.is(await chargedNano(world(), account), expectedNano(flash, all))
 })
+
+test.serial(
+  '200 with large uploads, whose bytes each call has in memory: in turn, and counted while a call runs',
+  async t => {
+    const { live, organisationId } = await gateway.account()
+    const budget = gateway.services.budgets.remoteFiles
+    const large = Buffer.concat([png(8), Buffer.alloc(9 * 1024 * 1024)])
+    const urls = [await upload(gateway, live, large, 'image/png'), await upload(gateway, live, large, 'image/png')]
+    const parts = [{ inlineData: { mimeType: 'image/png', data: png(8).toString('base64') } }]
+    let underWay = 0
+    const seen: { underWay: number; heldBytes: number }[] = []
+    const reply: Reply = async (request, response) => {
+      seen.push({ underWay: ++underWay, heldBytes: budget.bytes })
+      for (let turn = 0; turn < 100; turn++) await setImmediate()
+      underWay--
+      json(200, { candidates: [{ content: { parts }, finishReason: 'STOP' }] })(request, response)
+    }
+    emulator.next(reply, reply, reply)
+    const body = { model: flash, prompt: 'A heron', n: 3, input_references: urls }
+    const { status } = await gateway.fetch('/v1/images', { key: live, body })
+    t.is(status, 200)
+    t.deepEqual(
+      seen,
+      Array.from({ length: 3 }, () => ({ underWay: 1, heldBytes: 2 * 4 * large.length })),
+    )
+    t.is(budget.bytes, 0)
+
+    const others = budget.open(organisationId)
+    others.hold(64 * 1024 * 1024)
+    const refused = await gateway.fetch('/v1/images', { key: live, body: { ...body, n: 1 } })
+    t.is(refused.status, 429)
+    others.release()
+    t.is(budget.bytes, 0)
+  },
+)
 
 test.serial('200 to OpenAI’s SDK: images.edit with two files', async t => {
   const account = await gateway.account()

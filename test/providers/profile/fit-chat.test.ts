@@ -3,6 +3,7 @@ import { loadCatalog } from '../../../shared/catalog/catalog.ts'
 import protocolProfiles from '../../../shared/catalog/protocol-profiles.json' with { type: 'json' }
 import { chatRequest } from '../../../shared/kinds/chat.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
+import { CallIds } from '../../../shared/providers/profile/call-ids.ts'
 import { fitChat } from '../../../shared/providers/profile/fit-chat.ts'
 import type { Fitting } from '../../../shared/providers/profile/fitting.ts'
 import { protocols } from '../../../shared/providers/protocols.ts'
@@ -520,4 +521,14 @@ test('sent: no mark of the whole request and no strict tools to Claude at Bedroc
   const direct = sent(targetOf('claude-sonnet-5@anthropic'))
   t.deepEqual(direct.cache_control, mark)
   t.true(direct.tools[0].strict)
+})
+
+test('unique and soon: the ids of thousands of calls that all have one, for a provider that takes each once', t => {
+  const ids = new CallIds({ tool_call_id: 'word_64', unique_call_ids: true })
+  const startedMs = performance.now()
+  const sent = new Set(Array.from({ length: 8_000 }, () => ids.ofCall('x'.repeat(100))))
+  t.is(sent.size, 8_000)
+  t.true([...sent].every(id => id.length <= 64))
+  // It took half a minute, when each call tried the ids of all calls before it.
+  t.true(performance.now() - startedMs < 3_000)
 })

@@ -1,6 +1,8 @@
 import { loadCatalog } from '../../../shared/catalog/catalog.ts'
+import { ByteBudget } from '../../../shared/io/byte-budget.ts'
 import type { SyncKind, WorkKinds } from '../../../shared/kinds/index.ts'
 import type { SoundFormat } from '../../../shared/kinds/sound.ts'
+import { InlineFiles } from '../../../shared/media/work.ts'
 import { authHeader } from '../../../shared/providers/connections.ts'
 import type { Protocol, ProviderConnection, Source, SyncAdapter, SyncCall } from '../../../shared/providers/contract.ts'
 import { type FailureReason, ProviderError } from '../../../shared/providers/provider-error.ts'
@@ -12,6 +14,12 @@ import type { ExecutionContext, Test } from '../test.ts'
 import { type Taken, taken } from './output.ts'
 
 const catalog = loadCatalog()
+const memory = new ByteBudget(1e9, 'files')
+
+/** What a call without a gateway has its files in. */
+export function inlineFiles({ sources }: Pick<SyncCall<SyncKind>, 'sources'>): InlineFiles {
+  return new InlineFiles(memory, 'org_alone', sources)
+}
 
 /** A synchronous call of a catalog model at one provider; `signal` aborts it. */
 export function syncCallOf<K extends SyncKind>(

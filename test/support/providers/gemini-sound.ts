@@ -8,7 +8,7 @@ import { performWork } from '../../../shared/media/work.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { SyncAdapter, SyncCall } from '../../../shared/providers/contract.ts'
 import { connectionTo } from '../jobs/queued-adapter.ts'
-import { syncCallOf } from '../media/adapter.ts'
+import { inlineFiles, syncCallOf } from '../media/adapter.ts'
 
 /** Calls of Gemini's voices, the newer and the older way, and of Lyria. */
 
@@ -40,6 +40,7 @@ export function made<K extends 'speech' | 'music'>(kind: K, url: string, call: S
     adapter,
     call,
     connection: connectionTo('gemini', gemini, url),
+    files: inlineFiles(call),
     maxMs: 10_000,
   }) as Promise<SoundOutput>
 }
