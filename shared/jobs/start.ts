@@ -352,7 +352,8 @@ function isFault(error: Fault): boolean {
   return error instanceof ProviderError && isRequestFault(error)
 }
 
-function isTransient(error: Fault): boolean {
+/** Whether a provider that refused a start may accept it later. */
+export function isTransient(error: Fault): boolean {
   return (
     error instanceof ProviderError &&
     ['rate_limited', 'overloaded', 'timeout', 'connection', 'server_error'].includes(error.reason)
