@@ -131,7 +131,7 @@ async function readWhole(
 ): Promise<Whole> {
   const earlier = await readEarlier(services, owner, turn, held)
   if (earlier) await setImmediate()
-  const resolved = await resolveReferences(services, owner, turn, { held, earlier: earlier?.items ?? [] })
+  const resolved = await resolveReferences(services, owner, turn, { held, earlierIds: earlier?.ids ?? [] })
   return {
     turn: earlier ? combined(resolved.turn, earlier) : resolved.turn,
     own: inputItems(resolved.turn.body),

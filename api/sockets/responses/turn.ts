@@ -14,6 +14,7 @@ import { inputItems, maxStreamIdLength, type ResponseCreate, responseCreate } fr
 import { refuseBackground, refusePrompt } from '../../../shared/kinds/stored-responses.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
+import { ownId } from '../../../shared/responses/item-ids.ts'
 import { meterOf } from '../../../shared/responses/previous-items.ts'
 import { resolveReferences } from '../../../shared/responses/references.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
@@ -170,7 +171,8 @@ async function continueTurn(
   if (isOnlyHere && body.conversation == null) {
     const earlier = recent.find(previousId, meterOf('previous_response_id', { held, own: turn.raw }))!
     await setImmediate()
-    const resolved = await resolveReferences(services, apiKey.policy, turn, { held, earlier })
+    const earlierIds = earlier.flatMap(item => ownId(item) ?? [])
+    const resolved = await resolveReferences(services, apiKey.policy, turn, { held, earlierIds })
     return { ...withContext(resolved.turn, earlier), storage: null, session: null, begins: false }
   }
   if (isStateless(services, apiKey, body)) return { ...turn, storage: null, session: null, begins: false }
