@@ -269,7 +269,7 @@ class SlowConnection extends Duplex {
   }
 }
 
-test('read on after a client that was slow has taken the frames, also those of other turns', async t => {
+test('read on after a client that was slow has taken the frames, also those sent meanwhile', async t => {
   const connection = new SlowConnection()
   t.teardown(() => connection.destroy())
   const headers = {
