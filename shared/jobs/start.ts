@@ -237,10 +237,10 @@ async function buildCall(
 }
 
 /**
- * Stores what became of a start, with retries: without it, it is not known whether the provider began. Throws what Postgres throws
- * on the last try.
+ * Stores what became of the start of a job or of its import, with retries: without it, it is not known whether the provider began,
+ * or the worker lives. Throws what Postgres throws on the last try.
  */
-async function storeOutcome<T>(
+export async function storeOutcome<T>(
   { log }: JobServices,
   job: Job,
   store: () => Promise<T>,

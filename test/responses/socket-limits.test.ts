@@ -250,20 +250,20 @@ test.serial('a connection without a turn for 15 minutes is closed', async t => {
   t.is((await client.end()).code, 1000)
 })
 
-/** A connection whose client takes one write at a time, when `take` is called. */
+/** A connection whose client takes one write at a time, when `acceptUntil` is called. */
 class SlowConnection extends Duplex {
-  #taken: (() => void)[] = []
+  #waiting: (() => void)[] = []
 
   override _read(): void {}
 
   override _write(_chunk: Buffer, _encoding: string, done: () => void): void {
-    this.#taken.push(done)
+    this.#waiting.push(done)
   }
 
-  /** Takes so many bytes of frames as are waiting, at least one write. */
-  async take(untilBytes: number): Promise<void> {
-    while (this.#taken.length > 0 && this.writableLength > untilBytes) {
-      this.#taken.shift()!()
+  /** Takes writes until no more than these bytes wait. */
+  async acceptUntil(waitingBytes: number): Promise<void> {
+    while (this.#waiting.length > 0 && this.writableLength > waitingBytes) {
+      this.#waiting.shift()!()
       await new Promise(setImmediate)
     }
   }
@@ -282,7 +282,7 @@ test('read on after a client that was slow has taken the frames, also those sent
   const socket = await new Promise<WebSocket>(resolve =>
     server.handleUpgrade(request, connection, Buffer.alloc(0), resolve),
   )
-  await connection.take(0)
+  await connection.acceptUntil(0)
   const sender = new FrameSender(socket, connection)
   const frame = (kib: number) => Buffer.alloc(kib * 1024, 'x')
   t.true(sender.send(frame(900)))
@@ -291,10 +291,10 @@ test('read on after a client that was slow has taken the frames, also those sent
   sender.onDrain(() => {
     isDrained = true
   })
-  await connection.take(201 * 1024)
+  await connection.acceptUntil(201 * 1024)
   t.false(isDrained)
   sender.send(frame(700))
-  await connection.take(0)
+  await connection.acceptUntil(0)
   t.true(isDrained)
   t.false(socket.isPaused)
   t.true(sender.send(frame(1)))
