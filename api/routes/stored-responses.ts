@@ -147,6 +147,7 @@ const deleteResponse = endpoint({
     const row = await find(services, id, apiKey.policy)
     if (row.background) await cancelUnfinished(services, row)
     await eraseAnswers(services, apiKey.policy.organisationId, id)
+    if (row.background) await services.webhooks.forgetBodies(id)
     if (!(await services.storedResponses.delete(id, apiKey.policy))) throw missing(id)
     if (row.streamed && !(await isSettling(services, id))) await services.responseEvents.remove(id)
     return { id, object: 'response', deleted: true }
