@@ -303,6 +303,7 @@ async function handleOnce(endpoint: Endpoint, state: State, key: string): Promis
     organisationId: provisioning ? state.organisationId : apiKey.policy.organisationId,
     key,
     caller: provisioning ? 'provisioning' : apiKey.policy.environment,
+    pathIds: Object.values(state.params),
     content: [Buffer.from(`${method} ${path}\n`), raw ?? Buffer.alloc(0)],
     // Provisioning routes return secrets.
     sealWith: provisioning || endpoint.secret ? parseBearer(authorizationOf(endpoint, state.request)!) : null,

@@ -54,7 +54,8 @@ export class Lease {
   async storeInTransaction(tx: Connection, answer: StoredAnswer): Promise<void> {
     const body = new Uint8Array(encodeBody(answer, this.#answerOwner))
     // The object exists: a retry need not wait until this request ends.
-    const data = { ...headOf(answer), body, lockedUntil: null, createdAt: new Date(this.#services.clock.now()) }
+    const head = headOf(answer, this.#answerOwner)
+    const data = { ...head, body, lockedUntil: null, createdAt: new Date(this.#services.clock.now()) }
     const { count } = await tx.idempotencyKey.updateMany({ where: this.#own, data })
     if (count === 0) throw inProgressError(1)
     this.#storedBody = answer.body
@@ -66,7 +67,8 @@ export class Lease {
     const { db, clock } = this.#services
     const stored = await storeBody(this.#services, this.#answerOwner, encodeBody(answer, this.#answerOwner))
     const charged = event && event.cost > 0 ? { event } : {}
-    const data = { ...headOf(answer), ...stored, ...charged, lockedUntil: null, createdAt: new Date(clock.now()) }
+    const head = headOf(answer, this.#answerOwner)
+    const data = { ...head, ...stored, ...charged, lockedUntil: null, createdAt: new Date(clock.now()) }
     const { count } = await db.idempotencyKey.updateMany({ where: this.#own, data })
     return count > 0
   }
@@ -142,7 +144,8 @@ export async function claimKey(
       clock_timestamp() + ${leaseMs}::float8 * interval '1 millisecond', ${new Date(nowMs)})
     ON CONFLICT (organisation_id, key) DO UPDATE SET
       body_hash = excluded.body_hash, claim = excluded.claim, locked_until = excluded.locked_until,
-      created_at = excluded.created_at, status = NULL, headers = NULL, body = NULL, storage_key = NULL, event = NULL
+      created_at = excluded.created_at, status = NULL, headers = NULL, body = NULL, storage_key = NULL, event = NULL,
+      object_ids = '{}'
     WHERE known.created_at < ${new Date(nowMs - retentionMs)}
       OR (known.status IS NULL AND known.locked_until < clock_timestamp())`
   if (claimed > 0) return new Lease(services, answerOwner, claim)

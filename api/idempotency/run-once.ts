@@ -15,6 +15,8 @@ export type IdempotentRequest = {
   key: string
   /** The environment of the API key: a test key never gets the replay of a live response, nor vice versa. */
   caller: 'live' | 'test' | 'provisioning'
+  /** The ids that the path of the request names. */
+  pathIds: readonly string[]
   /** Everything that must match for a replay; it is hashed. */
   content: Buffer[]
   /**
@@ -77,9 +79,9 @@ export async function runOnce(
   }
 }
 
-function answerOwnerOf({ organisationId, caller, key, sealWith }: IdempotentRequest): AnswerOwner {
+function answerOwnerOf({ organisationId, caller, key, pathIds, sealWith }: IdempotentRequest): AnswerOwner {
   const environment = caller === 'test' ? 'test' : 'live'
-  return { organisationId, key: `${caller}:${key}`, environment, sealWith }
+  return { organisationId, key: `${caller}:${key}`, environment, pathIds, sealWith }
 }
 
 /** Stores a response with its cost; returns false if the lease was lost. */

@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { memberText } from '../../shared/base/json-member.ts'
 import type { FileServices } from '../../shared/files/file-services.ts'
 import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
 import { bytesOf } from '../../shared/io/bytes.ts'
@@ -15,6 +16,8 @@ export type AnswerOwner = {
   /** The row's key: the caller kind and the client's key. */
   key: string
   environment: 'live' | 'test'
+  /** The ids that the path of the request names. */
+  pathIds: readonly string[]
   /**
    * The caller's own secret if the response contains a secret that must not be readable in the database; otherwise
    * null.
@@ -31,10 +34,35 @@ type Row = Pick<IdempotencyKey, 'status' | 'headers' | 'body' | 'storageKey'>
 type Place = { body: Uint8Array<ArrayBuffer> } | { storageKey: string } | object
 
 /** The columns of a response, without its body. */
-export function headOf({ status, headers }: StoredAnswer): { status: number; headers: Record<string, string> } {
+export function headOf(answer: StoredAnswer, { pathIds }: AnswerOwner) {
+  const { status, headers } = answer
   // Rate-limit figures are those of the moment: a replay has its own.
   const replayable = Object.entries(headers).filter(([name]) => !name.startsWith('x-ratelimit-'))
-  return { status, headers: Object.fromEntries(replayable) }
+  return { status, headers: Object.fromEntries(replayable), objectIds: [...pathIds, ...shownIds(answer)] }
+}
+
+/** The ids of the request in the log, of the object that its response is, and of the conversation that this belongs to. */
+function shownIds({ headers, body }: StoredAnswer): string[] {
+  const text = typeof body === 'string' ? body : body.toString('latin1')
+  const isObject = headers['content-type'] === undefined && text.startsWith('{')
+  const memberOf = (name: string) => JSON.parse((isObject && memberText(text, name)) || 'null')
+  return [headers['x-generation-id'], memberOf('id'), memberOf('conversation')?.id].filter(id => typeof id === 'string')
+}
+
+/**
+ * Deletes the bodies of stored responses that show an object which its owner deletes. To be called before its own content is
+ * deleted, so that a repeated deletion completes an interrupted one. The request stays known: repeating it runs nothing.
+ */
+export async function eraseAnswers(
+  { db, files }: FileServices,
+  organisationId: string,
+  objectId: string,
+): Promise<void> {
+  const where = { organisationId, objectIds: { has: objectId } }
+  const rows = await db.idempotencyKey.findMany({ where, select: { storageKey: true } })
+  const storageKeys = rows.flatMap(({ storageKey }) => storageKey ?? [])
+  if (storageKeys.length > 0) await files.removeAnswers(organisationId, storageKeys)
+  if (rows.length > 0) await db.idempotencyKey.updateMany({ where, data: { body: null, storageKey: null } })
 }
 
 /** The bytes to store for a response: encrypted if they contain a secret. */
@@ -98,7 +126,7 @@ async function readStoredBody(
     return buffer(blob.stream)
   }
   throw keyReusedError(
-    'This request was answered, but the response could not be stored and cannot be replayed. To run the request again, use a new key.',
+    'This request was answered, but the response could not be stored or was deleted, and cannot be replayed. To run the request again, use a new key.',
   )
 }
 

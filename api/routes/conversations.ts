@@ -12,6 +12,7 @@ import { conversationNotFound } from '../../shared/responses/previous-items.ts'
 import type { ResponseServices } from '../../shared/responses/response-services.ts'
 import type { Conversation, ItemPlace, ListedItem } from '../../shared/responses/stored-conversations.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
+import { eraseAnswers } from '../idempotency/stored-answer.ts'
 import { page } from '../schemas/core.ts'
 import { conversation, responseItem } from '../schemas/responses.ts'
 import { paging, readPage } from './paging.ts'
@@ -142,7 +143,8 @@ const remove = endpoint({
   },
   errors: ['not_found'],
   async handle({ services, apiKey, params }) {
-    const id = params.id!
+    const { id } = await find(services, params.id!, apiKey.policy)
+    await eraseAnswers(services, apiKey.policy.organisationId, id)
     if (!(await services.conversations.delete(id, apiKey.policy))) throw conversationNotFound(id, 'id')
     return { id, object: 'conversation.deleted', deleted: true }
   },
@@ -223,6 +225,7 @@ const deleteItem = endpoint({
   errors: ['not_found'],
   async handle({ services, apiKey, params }) {
     const found = await find(services, params.id!, apiKey.policy)
+    await eraseAnswers(services, apiKey.policy.organisationId, found.id)
     if (!(await services.conversations.deleteItem(found.id, params.item!))) throw itemNotFound()
     return present(found)
   },

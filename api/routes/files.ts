@@ -12,6 +12,7 @@ import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { parseFields } from '../body/form.ts'
 import type { FilePart } from '../body/multipart.ts'
 import { type Endpoint, endpoint, type Form } from '../endpoint.ts'
+import { eraseAnswers } from '../idempotency/stored-answer.ts'
 import { page } from '../schemas/core.ts'
 import { type Page, paging, readPage } from './paging.ts'
 import { rangeHeader, sendStoredFile, storedFileAnswers } from './send-stored-file.ts'
@@ -268,7 +269,8 @@ const deleteFile = endpoint({
   },
   errors: ['not_found'],
   async handle({ services, apiKey, params }) {
-    const id = params.id!
+    const { id } = await find(services, apiKey, params.id!)
+    await eraseAnswers(services, apiKey.policy.organisationId, id)
     if (!(await services.files.delete(id, apiKey.policy))) throw missing()
     return { id, object: 'file', deleted: true }
   },

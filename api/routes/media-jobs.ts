@@ -13,6 +13,7 @@ import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
 import { membersWithoutEffect, type OfOpenRouter } from '../../shared/kinds/media.ts'
 import { mergeObjectField, parseFields, uploadUrls } from '../body/form.ts'
 import { type Context, type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
+import { eraseAnswers } from '../idempotency/stored-answer.ts'
 import { page } from '../schemas/core.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { deletedJob, jobAnswer, meshAnswer } from '../schemas/jobs.ts'
@@ -172,6 +173,7 @@ function deleteRoute(kind: QueuedKind): Endpoint {
     errors: ['not_found', 'not_deletable'],
     async handle({ services, apiKey, params }) {
       const job = await findMediaJob(services, apiKey, kind, params.id!)
+      if (job.stage === 'over') await eraseAnswers(services, job.organisationId, job.id)
       await deleteMediaJob(services, job)
       const { object } = queuedKinds[job.kind as QueuedKind]
       return { id: job.id, object: object.replace(/job$/, 'deleted'), deleted: true }

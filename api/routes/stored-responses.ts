@@ -8,6 +8,7 @@ import { presentInput, presentResponse } from '../../shared/responses/present.ts
 import type { ResponseServices } from '../../shared/responses/response-services.ts'
 import type { ResponseRow } from '../../shared/responses/stored-responses.ts'
 import { type Endpoint, endpoint, type RequestWithoutKoa } from '../endpoint.ts'
+import { eraseAnswers } from '../idempotency/stored-answer.ts'
 import { page } from '../schemas/core.ts'
 import { responseEvent, responseItem, responseObject } from '../schemas/responses.ts'
 import { streamEvents } from './background-response.ts'
@@ -145,6 +146,8 @@ const deleteResponse = endpoint({
     const id = params.id!
     const row = await find(services, id, apiKey.policy)
     if (row.background) await cancelUnfinished(services, row)
+    await eraseAnswers(services, apiKey.policy.organisationId, id)
+    if (row.background) await services.webhooks.forgetBodies(id)
     if (!(await services.storedResponses.delete(id, apiKey.policy))) throw missing(id)
     if (row.streamed && !(await isSettling(services, id))) await services.responseEvents.remove(id)
     return { id, object: 'response', deleted: true }

@@ -229,6 +229,13 @@ export class Files {
     await this.#erase(files)
   }
 
+  /** Removes stored answers by their storage keys, as `remove` does. */
+  async removeAnswers(organisationId: string, storageKeys: string[]): Promise<void> {
+    const where = { organisationId, purpose: 'answer', storageKey: { in: storageKeys } }
+    const rows = await this.#db.file.findMany({ where, select: { id: true, storageKey: true } })
+    await this.remove(rows.map(({ id, storageKey }) => ({ fileId: id, storageKey })))
+  }
+
   /** Removes the bytes of files that have expired, then their rows. */
   async #erase(files: readonly { fileId: string; storageKey: string }[]): Promise<void> {
     if (files.length === 0) return

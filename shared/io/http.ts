@@ -179,8 +179,9 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
     else this.#sink.onSent?.()
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
     if (this.#isEnded || status < 200) return
+    if (this.#isPaused) controller.pause()
     if (headers['content-encoding'] !== undefined) this.#decoder = this.#openDecoder(headers['content-encoding'])
     this.#sink.onHead(status, headers)
   }

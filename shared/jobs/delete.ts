@@ -6,11 +6,14 @@ import type { JobResult } from './present.ts'
 import type { JobInput } from './submit.ts'
 
 /**
- * Deletes a job for its owner: its prompt and metadata, its input files and its results. Its charge stays.
+ * Deletes a job for its owner: its prompt and metadata, its input files and its results, also from the log of webhooks. Its charge
+ * stays.
  * Throws a GatewayError 409 `not_deletable` while it is not over.
  */
 export async function deleteMediaJob(services: JobServices, job: Job): Promise<void> {
-  const { jobs, files, log } = services
+  const { jobs, files, webhooks, log } = services
+  // Before the job, so that a repeated deletion completes an interrupted one.
+  if (job.stage === 'over') await webhooks.forgetBodies(job.id)
   if (!(await jobs.delete(job.id))) {
     const current = await jobs.read(job.id)
     if (current?.deletedAt) return

@@ -16,6 +16,7 @@ import type { JobServices } from './job-services.ts'
 import type { Job } from './jobs.ts'
 import type { JobResult, Output } from './present.ts'
 import { storeResult } from './results.ts'
+import { storeOutcome } from './start.ts'
 import { type JobInput, quotedNanoOf } from './submit.ts'
 
 const retryDelayMs = 10_000
@@ -40,9 +41,12 @@ async function finishLeased(services: JobServices, jobId: string): Promise<numbe
   const finish = async () => {
     if (!(await services.jobs.beginFinish(jobId))) return null
     const step = { traceparent: job.traceparent, queue: 'media', name: `import ${job.kind}`, id: jobId }
-    const delayMs = await traceStep(services.tracing, step, () => importOrFail(services, jobId))
-    await end()
-    return delayMs
+    try {
+      return await traceStep(services.tracing, step, () => importOrFail(services, jobId))
+    } finally {
+      // A start that stays counted is taken for one that killed its worker.
+      await storeOutcome(services, job, end)
+    }
   }
   return services.crashSuspects.run(job.openStarts, finish, end)
 }

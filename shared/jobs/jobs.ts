@@ -80,10 +80,13 @@ export type End = {
 export type Ended = { job: Job; deliveryIds: string[] }
 
 /**
- * The state that the end of a job was computed from: its stage, or all columns that decide what it costs. A job that
- * has left it is not ended.
+ * The state that the end of a job was computed from: its stage, the claim of its start, or all columns that decide what it costs.
+ * A job that has left it is not ended.
  */
-export type ExpectedState = Job['stage'] | Pick<Job, 'stage' | 'attempts' | 'operation' | 'cancelRequestedAt'>
+export type ExpectedState =
+  | Job['stage']
+  | { claim: Claim }
+  | Pick<Job, 'stage' | 'attempts' | 'operation' | 'cancelRequestedAt'>
 
 type Settings = {
   /** Lease of a start under way; must be longer than a start takes. */
@@ -183,7 +186,7 @@ export class Jobs {
 
   /** Claims the start of a job at a provider and counts it; null when it is already claimed, running or over. */
   async claimStart(id: string, provider: string, credentialId: string | null): Promise<Job | null> {
-    const claimedUntil = new Date(this.#deps.clock.now() + this.#deps.startLeaseMs)
+    const claimedUntil = this.startLeaseEnd()
     return this.#change(
       { id, stage: 'waiting' },
       { stage: 'starting', provider, credentialId, claimedUntil, attempts: { increment: 1 }, openStarts: one },
@@ -192,10 +195,9 @@ export class Jobs {
 
   /** Claims a job whose start lease expired, and counts that start: its worker died. */
   async claimLostStart(id: string): Promise<Job | null> {
-    const nowMs = this.#deps.clock.now()
     return this.#change(
-      { id, stage: 'starting', claimedUntil: { lt: new Date(nowMs) } },
-      { claimedUntil: new Date(nowMs + this.#deps.startLeaseMs), openStarts: one },
+      { id, stage: 'starting', claimedUntil: { lt: new Date(this.#deps.clock.now()) } },
+      { claimedUntil: this.startLeaseEnd(), openStarts: one },
     )
   }
 
@@ -210,10 +212,18 @@ export class Jobs {
     await this.#change(where, { openStarts: { decrement: 1 }, leaseRun: null, leaseUntil: null })
   }
 
-  /** Moves a claim to another provider before anything is sent there; null when the claim was lost. */
-  async moveStart(claimed: Claim, provider: string, credentialId: string | null): Promise<Job | null> {
-    const claimedUntil = new Date(this.#deps.clock.now() + this.#deps.startLeaseMs)
-    return this.#change(claimedBy(claimed), { provider, credentialId, claimedUntil, attempts: { increment: 1 } })
+  /** The end of the lease of a start that is claimed now. */
+  startLeaseEnd(): Date {
+    return new Date(this.#deps.clock.now() + this.#deps.startLeaseMs)
+  }
+
+  /**
+   * Moves a claim to another provider before anything is sent there; null when the claim was lost. Idempotent for the same new
+   * lease, so that a caller that lost the reply may retry.
+   */
+  async moveStart(claimed: Claim, to: Pick<Job, 'provider' | 'credentialId' | 'claimedUntil'>): Promise<Job | null> {
+    const moved = await this.#change(claimedBy(claimed), { ...to, attempts: { increment: 1 } })
+    return moved ?? this.#deps.db.job.findFirst({ where: { id: claimed.id, stage: 'starting', ...to } })
   }
 
   /** Requests cancellation once the outcome of a start under way is known; null when its stage has changed. */
@@ -404,6 +414,7 @@ async function endRow(
 
 function whereAt(expected: ExpectedState | undefined): Prisma.JobWhereInput {
   if (typeof expected !== 'object') return expected ? { stage: expected } : {}
+  if ('claim' in expected) return claimedBy(expected.claim)
   const { stage, attempts, operation, cancelRequestedAt } = expected
   return { stage, attempts, cancelRequestedAt, operation: { equals: operation ?? Prisma.DbNull } }
 }

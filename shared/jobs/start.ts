@@ -75,7 +75,7 @@ async function startWaiting(services: JobServices, job: Job): Promise<number | n
     const credentialId = credentialFor(services, job, target)
     const { name } = target.provider
     claimed = claimed
-      ? await services.jobs.moveStart(claimed, name, credentialId)
+      ? await moveStart(services, claimed, name, credentialId)
       : await services.jobs.claimStart(job.id, name, credentialId)
     if (!claimed) return null
     const attempt = await attemptStart(services, claimed, target)
@@ -86,6 +86,12 @@ async function startWaiting(services: JobServices, job: Job): Promise<number | n
     if (!lastRefusal || (lastRefusal.error && !isTransient(lastRefusal.error))) lastRefusal = attempt
   }
   return handleRefusal(services, job, claimed, lastRefusal?.error, Number.isFinite(cooldownMs) ? cooldownMs : null)
+}
+
+/** Moves a claim to another provider after a refusal; null when the claim was lost. */
+function moveStart(services: JobServices, claimed: Job, provider: string, credentialId: string | null) {
+  const to = { provider, credentialId, claimedUntil: services.jobs.startLeaseEnd() }
+  return storeOutcome(services, claimed, () => services.jobs.moveStart(claimed, to))
 }
 
 /** The targets that serve a job's model; for a second part only the provider that ran the first. */
@@ -230,7 +236,28 @@ async function buildCall(
   }
 }
 
-/** Stores the provider's handle, with retries: without it the work is lost. Throws what Postgres throws on the last try. */
+/**
+ * Stores what became of the start of a job or of its import, with retries: without it, it is not known whether the provider began,
+ * or the worker lives. Throws what Postgres throws on the last try.
+ */
+export async function storeOutcome<T>(
+  { log }: JobServices,
+  job: Job,
+  store: () => Promise<T>,
+  operation?: Operation,
+): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await store()
+    } catch (error) {
+      log.error({ err: error, job: job.id, operation }, 'what became of a start could not be saved')
+      if (tries === maxSaveTries) throw error
+      await sleep(saveRetryDelayMs)
+    }
+  }
+}
+
+/** Stores the provider's handle: without it the work is lost. Throws what Postgres throws on the last try. */
 async function saveOperation(
   services: JobServices,
   job: Job,
@@ -238,17 +265,7 @@ async function saveOperation(
   { adapter, connection }: JobProvider,
 ): Promise<void> {
   const { jobs, pollSchedule, clock, log } = services
-  let running: Job | null = null
-  for (let tries = 1; ; tries++) {
-    try {
-      running = await jobs.markRunning(job, operation)
-      break
-    } catch (error) {
-      log.error({ err: error, job: job.id, operation }, 'the handle of started work could not be saved')
-      if (tries === maxSaveTries) throw error
-      await sleep(saveRetryDelayMs)
-    }
-  }
+  const running = await storeOutcome(services, job, () => jobs.markRunning(job, operation), operation)
   if (running) {
     const due = clock.now() + adapter.poll.firstMs
     await pollSchedule
@@ -278,7 +295,7 @@ async function handleUnclear(services: JobServices, job: Job, error: ProviderErr
     await services.jobs.yieldStart(job)
     return unclearDelayMs
   }
-  await endJob(services, job.id, failedEnd(error), 'starting')
+  await storeOutcome(services, job, () => endJob(services, job.id, failedEnd(error), { claim: job }))
   return null
 }
 
@@ -287,7 +304,7 @@ async function recoverStart(services: JobServices, jobId: string): Promise<numbe
   const job = await services.jobs.claimLostStart(jobId)
   if (!job) return null
   if (job.openStarts > maxOpenStarts) {
-    await endJob(services, jobId, poisonedEnd, 'starting')
+    await endJob(services, jobId, poisonedEnd, { claim: job })
     return null
   }
   const found = await jobProviderOf(services, job)
@@ -296,7 +313,7 @@ async function recoverStart(services: JobServices, jobId: string): Promise<numbe
   const target = serving.find(({ provider }) => provider.name === job.provider)
   if (!jobProvider?.adapter.find || !target) {
     const message = 'It is not known whether the provider began the work, so it was not started again.'
-    await endJob(services, jobId, failedEnd(new ProviderError('server_error', message)), 'starting')
+    await endJob(services, jobId, failedEnd(new ProviderError('server_error', message)), { claim: job })
     return null
   }
   try {
@@ -333,12 +350,12 @@ async function handleRefusal(
   error: Fault | undefined,
   cooldownMs: number | null,
 ): Promise<number | null> {
-  if (error && (isFault(error) || (cooldownMs === null && !isTransient(error)))) {
-    await endJob(services, job.id, failedEnd(error), 'starting')
+  if (claimed && error && (isFault(error) || (cooldownMs === null && !isTransient(error)))) {
+    await storeOutcome(services, claimed, () => endJob(services, job.id, failedEnd(error), { claim: claimed }))
     return null
   }
   if (claimed) {
-    await services.jobs.releaseStart(claimed)
+    await storeOutcome(services, claimed, () => services.jobs.releaseStart(claimed))
     if (await cancelIfRequested(services, job.id)) return null
   }
   const backoffMs = Math.min(retryDelayMs.min * 2 ** Math.min(job.attempts, 10), retryDelayMs.max)
@@ -352,7 +369,8 @@ function isFault(error: Fault): boolean {
   return error instanceof ProviderError && isRequestFault(error)
 }
 
-function isTransient(error: Fault): boolean {
+/** Whether a provider that refused a start may accept it later. */
+export function isTransient(error: Fault): boolean {
   return (
     error instanceof ProviderError &&
     ['rate_limited', 'overloaded', 'timeout', 'connection', 'server_error'].includes(error.reason)

@@ -3,11 +3,15 @@ import { JsonMeter } from '../base/json.ts'
 import type { FileOwner } from '../files/files.ts'
 import type { HeldBytes } from '../io/byte-budget.ts'
 import type { ResponsesItem } from '../kinds/responses.ts'
+import { listedIds } from './item-ids.ts'
 import type { ResponseServices } from './response-services.ts'
 import type { ChainLink } from './stored-responses.ts'
 
-/** The items that precede the input of a request, and the session of their conversation for routing. */
-export type Earlier = { items: ResponsesItem[]; session: string }
+/**
+ * The items that precede the input of a request, the ids by which references name them, and the session of their conversation for
+ * routing.
+ */
+export type Earlier = { items: ResponsesItem[]; ids: string[]; session: string }
 
 /** Limits of the conversation that a request continues, together with its own input. */
 const limits = { responses: 1_000, items: 100_000, bytes: 32 * 1024 * 1024 }
@@ -73,11 +77,13 @@ export async function readChain(
     throw notFound(`Previous response with id '${missing}' not found: it is an earlier turn of '${id}'.`)
   const bytes = links.reduce((sum, { itemsBytes }) => sum + itemsBytes, 0)
   const meter = room.take('previous_response_id', bytes, missing === null)
-  const turns = await storedResponses.readItems(links.map(link => link.id).reverse(), meter).catch(error => {
+  const responseIds = links.map(link => link.id).reverse()
+  const turns = await storedResponses.readItems(responseIds, meter).catch(error => {
     if (!(error instanceof GatewayError && error.code === 'not_found')) throw error
     throw notFound(`Previous response with id '${id}', or an earlier turn of it, was deleted.`)
   })
-  return { items: turns.flat() as ResponsesItem[], session: newest.session }
+  const ids = responseIds.flatMap((responseId, index) => listedIds(responseId, turns[index]!))
+  return { items: turns.flat() as ResponsesItem[], ids, session: newest.session }
 }
 
 /** Reads the items of a conversation, within `room`. Throws 404 if there is none, 400 if it is too long. */
@@ -92,7 +98,8 @@ export async function readConversation(
   if (!conversation) throw conversationNotFound(id)
   const { count, bytes } = await conversations.size(id)
   const meter = room.take('conversation', bytes, count <= limits.items)
-  return { items: (await conversations.items(id, meter)) as ResponsesItem[], session: id }
+  const listed = await conversations.items(id, meter)
+  return { items: listed.map(({ item }) => item as ResponsesItem), ids: listed.map(one => one.id), session: id }
 }
 
 /** The 404 of a conversation that the key cannot see. */

@@ -25,15 +25,15 @@ export function hasReferences({ input }: Partial<Pick<ResponsesRequest, 'input'>
 }
 
 /**
- * Replaces the references in the input of a request by the items that they name: those of `earlier`, which the request
- * continues, then those of the owner's stored responses, newest first, and conversations. What is read is within
- * `room`. Throws 400 if nothing is stored for the organisation, it is too much, or an item is named twice, 404 for one that does not exist.
+ * Replaces the references in the input of a request by the items that they name, of the owner's stored responses, newest first,
+ * and conversations. `earlierIds`: of the items that precede the input. What is read is within `room`. Throws 400 if
+ * nothing is stored for the organisation, it is too much, or an item would be sent twice, 404 for one that does not exist.
  */
 export async function resolveReferences(
   services: ResponseServices,
   owner: FileOwner,
   turn: ResponsesTurn,
-  { room, earlier }: { room: Room; earlier: readonly ResponsesItem[] },
+  { room, earlierIds }: { room: Room; earlierIds: readonly string[] },
 ): Promise<ResolvedTurn> {
   const { body, raw } = turn
   if (!hasReferences(body)) return { turn, session: null }
@@ -44,37 +44,37 @@ export async function resolveReferences(
     throw new GatewayError('invalid_request', message, { param: 'input' })
   }
   const found: Found = { items: new Map(), session: null }
-  for (const item of earlier) take(found, missing, ownId(item), item)
-  if (missing.size > 0) {
-    await assertKept(services, owner, given)
-    await findInResponses(services, owner, missing, { found, room })
-    await findInConversations(services, owner, missing, { found, room })
-  }
+  for (const id of earlierIds) if (missing.has(id)) throw duplicateItem(id)
+  await assertKept(services, owner, given)
+  await findInResponses(services, owner, missing, { found, room })
+  await findInConversations(services, owner, missing, { found, room })
   for (const id of missing) throw itemNotFound(id)
   const input = given.map(item => (isReference(item) ? found.items.get(item.id)! : item))
   const edited = Buffer.from(editBody(raw, body, { input }))
   return { turn: validateRequest(directKinds.responses, { ...body, input }, edited), session: found.session }
 }
 
-/** The ids that the references of an input name. Throws 400 in OpenAI's words for one that is named twice: it would be sent twice. */
+/** The ids that the references of an input name. Throws 400 for one that is named twice. */
 function namedIds(input: readonly ResponsesItem[]): Set<string> {
   const ids = new Set<string>()
   for (const item of input) {
     if (!isReference(item)) continue
-    if (ids.has(item.id)) {
-      const advice = 'Remove duplicate items from your input and try again.'
-      const message = `Duplicate item found with id ${shownId(item.id)}. ${advice}`
-      throw new GatewayError('invalid_request', message, { param: 'input' })
-    }
+    if (ids.has(item.id)) throw duplicateItem(item.id)
     ids.add(item.id)
   }
   return ids
 }
 
+/** In OpenAI's words: openai/openai-agents-python#1789, microsoft/agent-framework#5690. */
+function duplicateItem(id: string): GatewayError {
+  const message = `Duplicate item found with id ${shownId(id)}. Remove duplicate items from your input and try again.`
+  return new GatewayError('invalid_request', message, { param: 'input' })
+}
+
 type Search = { found: Found; room: Room }
 
-function take({ items }: Found, missing: Set<string>, id: string | null, item: ResponsesItem): void {
-  if (id !== null && missing.delete(id)) items.set(id, item)
+function take({ items }: Found, missing: Set<string>, id: string, item: ResponsesItem): void {
+  if (missing.delete(id)) items.set(id, item)
 }
 
 /** One query for all ids; others only if the newest responses have not all of them. */

@@ -94,15 +94,16 @@ export class Conversations {
   }
 
   /** All items in their order; `meter` counts each before it is parsed, and may throw. */
-  async items(id: string, meter: JsonMeter | null = null): Promise<object[]> {
-    const items: object[] = []
+  async items(id: string, meter: JsonMeter | null = null): Promise<ListedItem[]> {
+    const items: ListedItem[] = []
     for (let after = 0n; ; ) {
       const rows = await readCurrent(async () => {
         const found = await this.#deps.db.$queryRaw<ItemRow[]>`
           SELECT number, conversation_id AS "conversationId", id, item, item_file_id AS "itemFileId"
           FROM conversation_items WHERE conversation_id = ${id} AND number > ${after}
           ORDER BY number LIMIT ${itemsPerRead}`
-        for (const item of await this.#read(found, meter)) items.push(item)
+        const read = await this.#read(found, meter)
+        for (const [index, { id }] of found.entries()) items.push({ id, item: read[index]! })
         return found
       })
       if (rows.length < itemsPerRead) return items

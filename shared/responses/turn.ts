@@ -132,7 +132,7 @@ async function readWhole(
   const room = new Room(held, turn.raw)
   const earlier = await readEarlier(services, owner, turn, room)
   if (earlier) await setImmediate()
-  const resolved = await resolveReferences(services, owner, turn, { room, earlier: earlier?.items ?? [] })
+  const resolved = await resolveReferences(services, owner, turn, { room, earlierIds: earlier?.ids ?? [] })
   return {
     turn: earlier ? combined(resolved.turn, earlier) : resolved.turn,
     own: inputItems(resolved.turn.body),

@@ -162,6 +162,12 @@ export class Webhooks {
     })
   }
 
+  /** Deletes from the log of attempts what was sent about a job. */
+  async forgetBodies(jobId: string): Promise<void> {
+    const where = { delivery: { jobId }, body: { not: null } }
+    await this.#deps.db.webhookAttempt.updateMany({ where, data: { body: null } })
+  }
+
   /** Records finished attempts and updates their deliveries. A delivery delivered in the meantime stays delivered. */
   async record(results: readonly AttemptResult[]): Promise<void> {
     await this.#deps.db.$executeRaw`

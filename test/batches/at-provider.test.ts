@@ -1,4 +1,5 @@
 import { operatorActor } from '../../shared/io/audit.ts'
+import { openQueue } from '../../shared/queues/queues.ts'
 import { startAnthropicBatches } from '../emulators/anthropic-batches.ts'
 import type { BatchEmulator } from '../emulators/batches.ts'
 import { json } from '../emulators/emulator.ts'
@@ -220,6 +221,67 @@ test.serial(
     await chargedNano(world, poor)
   },
 )
+
+test.serial('handed over later when only a provider is to run it and it is too busy at first', async t => {
+  const busy = json(429, { error: { message: 'Too many batches.', type: 'rate_limit_error' } }, { 'retry-after': '60' })
+  for (const [model, emulator] of [
+    [gpt, openai],
+    [claude, anthropic],
+  ] as const) {
+    const account = await world.gateway.account()
+    emulator.script.refusals.push(busy, busy)
+    const id = await created(doorOf(account), hello(model), { batch_routing: 'provider' })
+    await eventually(() => emulator.script.refusals.length === 1, 'it is refused')
+    const { wallets, batches } = world.gateway.services
+    await eventually(
+      async () => (await wallets.view(account.organisationId)).reservedNano === 0n,
+      'its hold is released',
+    )
+    t.like(await batches.read(id), { status: 'in_progress', provider: null, holdNano: 0n })
+    const { batch, results } = await hurried(doorOf(account), id)
+    t.like(batch, { status: 'completed', request_counts: { total: 25, completed: 25, failed: 0 } })
+    t.is(direct(emulator), 0)
+    t.is(await chargedNano(world, account), costNano(results))
+  }
+  t.deepEqual(await world.gateway.settled(), [])
+})
+
+test.serial('handed over when the only provider that is to run it is resumed', async t => {
+  const account = await world.gateway.account()
+  const { providerPauses } = world.gateway.services
+  const beside = async () => {}
+  await providerPauses.pause('openai', { reason: null, by: 'operator@example.com' }, beside)
+  const id = await created(doorOf(account), hello(gpt), { batch_routing: 'provider' })
+  const queue = openQueue('batches', world.gateway.services.redis)
+  t.teardown(() => queue.close())
+  await eventually(async () => (await queue.getDelayedCount()) === 1, 'it waits')
+  await providerPauses.resume('openai', beside)
+  const { batch } = await hurried(doorOf(account), id)
+  t.like(batch, { status: 'completed', provider: 'openai' })
+})
+
+test.serial('cancelled while only a provider is to run it and it is too busy', async t => {
+  const account = await world.gateway.account()
+  const busy = json(429, { error: { message: 'Too many batches.', type: 'rate_limit_error' } }, { 'retry-after': '60' })
+  openai.script.refusals.push(busy)
+  const id = await created(doorOf(account), hello(gpt), { batch_routing: 'provider' })
+  await eventually(() => openai.script.refusals.length === 0, 'it is refused')
+  await cancelBatch(doorOf(account), id)
+  const { batch, results } = await hurried(doorOf(account), id)
+  t.like(batch, { status: 'cancelled', request_counts: { total: 25, completed: 0, failed: 25 } })
+  t.is(results.errors[0]!.error!.code, 'batch_cancelled')
+  t.is(await chargedNano(world, account), 0)
+})
+
+test.serial('failed when only a provider is to run it and it refuses', async t => {
+  const account = await world.gateway.account()
+  openai.script.refusals.push(json(401, { error: { message: 'Incorrect API key provided.' } }))
+  const id = await created(doorOf(account), hello(gpt), { batch_routing: 'provider' })
+  const { batch } = await hurried(doorOf(account), id)
+  t.is(batch.status, 'failed')
+  t.like(batch.errors!.data[0], { code: 'upstream_error', param: 'batch_routing' })
+  t.is(await chargedNano(world, account), 0)
+})
 
 test.serial('failed when only a provider is to run it and none can', async t => {
   const account = await world.gateway.account()

@@ -226,6 +226,15 @@ test.serial('400 that quotes a secret is logged without it', async t => {
   t.false(JSON.stringify([row.errorMessage, row.errorParam]).includes(secret.slice(-20)))
 })
 
+test.serial('409 for a repeated request whose logged input and output were deleted', async t => {
+  const key = await keyWith(all())
+  const headers = { 'idempotency-key': 'deleted' }
+  const { id } = await ask(key, chat, say('Forget it'), headers)
+  await owner.visitor.json(`${owner.base}/requests/${id}/content`, { method: 'DELETE' })
+  const { text } = await ask(key, chat, say('Forget it'), headers)
+  t.is(JSON.parse(text).error.code, 'idempotency_key_reused')
+})
+
 test.serial('a large input and output is cut, and says so', async t => {
   const key = await keyWith(all())
   const { requestId } = await ask(key, chat, say('é'.repeat(800_000)))

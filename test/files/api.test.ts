@@ -282,6 +282,15 @@ test('200 the same again under one Idempotency-Key; 409 for another file or purp
   t.is(await leftOf(organisationId), 1)
 })
 
+test('409 for a repeated request whose file was deleted', async t => {
+  const { organisationId, live } = await gateway.account()
+  const headers = { 'idempotency-key': 'file-2' }
+  const { id } = (await (await send(formOf(line), live, headers)).json()) as Json
+  t.is((await gateway.fetch(`/v1/files/${id}`, { key: live, method: 'DELETE' })).status, 200)
+  await answersError(t, await send(formOf(line), live, headers), 'idempotency_key_reused')
+  t.is(await leftOf(organisationId), 0)
+})
+
 test.serial('413 at the first byte over 200 MiB, with nothing left; 200 at the last one within', async t => {
   const { organisationId, live } = await gateway.account()
   const head = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.jsonl"\r\n\r\n'

@@ -42,6 +42,38 @@ test.serial('completed: charged at creation, nothing more at the end, the file i
   t.like(generation, { status: 200, cost_usd: priceUsd, provider: 'runway', type: 'video', attempts: 1 })
 })
 
+test.serial(
+  'completed: an import whose end PostgreSQL did not take is not counted as one that killed its worker',
+  async t => {
+    const account = await accountOf()
+    const job = await submit(gateway, path, account.live, body)
+    await running(gateway, job.id)
+    const { db } = gateway.services
+    const run = (sql: string) => db.$executeRawUnsafe(sql)
+    // A sequence counts in transactions that are rolled back, too.
+    await run('CREATE SEQUENCE refused_writes')
+    await run(`CREATE FUNCTION refuse_write() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN PERFORM nextval('refused_writes'); RAISE EXCEPTION 'no space left on device'; END $$`)
+    await run(`CREATE TRIGGER refuse_write BEFORE UPDATE ON jobs FOR EACH ROW WHEN (OLD.open_starts > 0)
+    EXECUTE FUNCTION refuse_write()`)
+    try {
+      runway.finish()
+      const refused = () => db.$queryRaw<[{ count: bigint }]>`SELECT last_value AS count FROM refused_writes`
+      await eventually(async () => (await refused())[0].count >= 3n, 'its end could not be stored')
+    } finally {
+      await run('DROP TRIGGER refuse_write ON jobs')
+      await run('DROP FUNCTION refuse_write')
+      await run('DROP SEQUENCE refused_writes')
+    }
+    await eventually(async () => {
+      const { stage, openStarts } = await rowOf(gateway, job.id)
+      return stage === 'running' && openStarts === 0
+    }, 'the import is not counted')
+    t.like(await over(gateway, account.live, path, job.id), { status: 'completed', cost_usd: priceUsd })
+    t.deepEqual(await gateway.settled(), [])
+  },
+)
+
 test.serial('failed: refunded in full, with the provider’s reason', async t => {
   const account = await accountOf()
   const job = await submit(gateway, path, account.live, body)

@@ -117,6 +117,61 @@ test.serial(
   },
 )
 
+test.serial('queued at the second provider: a worker that stood still does not end the job by a refusal', async t => {
+  const account = await gateway.account()
+  const late = gated(klingError(400, 1301, 'The prompt violates the content policy'))
+  kling.emulator.next(late.reply)
+  const job = await submit(gateway, path, account.live, body)
+  await eventually(() => creates(kling) === 1, 'it is being started')
+  // As another worker has it that took the lost start over.
+  const { db, clock } = gateway.services
+  const claimedUntil = new Date(clock.now() + 3_600_000)
+  await db.job.update({ where: { id: job.id }, data: { provider: 'fal', claimedUntil } })
+  late.go()
+  const queue = openQueue('media', gateway.services.redis)
+  t.teardown(() => queue.close())
+  await eventually(async () => !(await queue.getJob(`start-${job.id}`)), 'the first worker is done')
+  t.like(await rowOf(gateway, job.id), { stage: 'starting', status: 'queued', provider: 'fal', error: null })
+})
+
+for (const [what, refusal, end] of [
+  ['ends it', klingError(400, 1301, 'The prompt violates the content policy'), { stage: 'over', status: 'failed' }],
+  [
+    'moves it to another provider',
+    klingError(429, 1102, 'Account balance not enough'),
+    { stage: 'running', provider: 'fal' },
+  ],
+] as const)
+  test.serial(`${end.stage}: a refusal that ${what} is stored once PostgreSQL takes it`, async t => {
+    const account = await gateway.account()
+    const late = gated(refusal)
+    kling.emulator.next(late.reply)
+    const job = await submit(gateway, path, account.live, body)
+    await eventually(() => creates(kling) === 1, 'it is being started')
+    const { db } = gateway.services
+    const run = (sql: string) => db.$executeRawUnsafe(sql)
+    // A sequence counts in transactions that are rolled back, too.
+    await run('CREATE SEQUENCE refused_writes')
+    await run(`CREATE FUNCTION refuse_write() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN PERFORM nextval('refused_writes'); RAISE EXCEPTION 'no space left on device'; END $$`)
+    await run(`CREATE TRIGGER refuse_write BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION refuse_write()`)
+    try {
+      late.go()
+      const refused = () => db.$queryRaw<{ is_called: boolean }[]>`SELECT is_called FROM refused_writes`
+      await eventually(async () => (await refused())[0]!.is_called, 'it could not be stored')
+    } finally {
+      await run('DROP TRIGGER refuse_write ON jobs')
+      await run('DROP FUNCTION refuse_write')
+      await run('DROP SEQUENCE refused_writes')
+    }
+    await eventually(async () => (await rowOf(gateway, job.id)).stage === end.stage, 'it is stored')
+    const row = await rowOf(gateway, job.id)
+    t.like(row, end)
+    if (end.stage === 'over') t.like(row.error as object, { code: 'invalid_request' })
+    t.is(creates(kling), 1)
+    t.deepEqual(await gateway.settled(), [])
+  })
+
 test.serial('failed: a result on a private address is never fetched, and the job refunded', async t => {
   const account = await gateway.account()
   let asked = 0

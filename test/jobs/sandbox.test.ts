@@ -113,6 +113,21 @@ test('the OpenAI SDK reads, lists and deletes its videos', async t => {
   t.like(after, { status: 404, param: 'after' })
 })
 
+test('409 for a repeated request whose job was deleted: nothing is started again', async t => {
+  const own = await gateway.account({ usd: '0' })
+  const send = async () => {
+    const body = { model: 'veo-3.1', prompt: 'A secret' }
+    const response = await gateway.fetch('/v1/videos', { key: own.test, body, headers: { 'idempotency-key': 'video' } })
+    return (await response.json()) as { id: string; error?: { code: string } }
+  }
+  const { id } = await send()
+  t.is((await gateway.fetch(`/v1/videos/${id}/cancel`, { key: own.test, method: 'POST' })).status, 200)
+  t.is((await send()).id, id)
+  t.is((await gateway.fetch(`/v1/videos/${id}`, { key: own.test, method: 'DELETE' })).status, 200)
+  t.is((await send()).error?.code, 'idempotency_key_reused')
+  t.is(await gateway.services.db.job.count({ where: { organisationId: own.organisationId } }), 1)
+})
+
 test('what a job was asked for is dropped with its results, and the job stays', async t => {
   const metadata = { secret: 'kept for a week' }
   const prompt = 'A lighthouse at dusk'

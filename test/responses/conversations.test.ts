@@ -164,6 +164,56 @@ test.serial('isolation: another organisation and another environment see no conv
   t.is((await world.sdk(live).conversations.items.list(id)).data.length, 1)
 })
 
+test.serial(
+  '409 for a repeated request whose response, conversation or item was deleted: nothing is run again',
+  async t => {
+    const { live: key, organisationId } = await keepingAccount(world)
+    const { db } = world.gateway.services
+    const send = async (path: string, body: object, name: string) => {
+      const response = await world.gateway.fetch(path, { key, body, headers: { 'idempotency-key': name } })
+      const answer = await response.json()
+      return {
+        status: response.status,
+        answer: answer as { id: string; data?: { id: string }[]; error?: { code: string } },
+      }
+    }
+    const remove = (path: string) => world.gateway.fetch(path, { key, method: 'DELETE' })
+    const answers = () => db.file.count({ where: { organisationId, purpose: 'answer' } })
+    const gone = async (path: string, body: object, name: string) => {
+      const { status, answer } = await send(path, body, name)
+      t.deepEqual([status, answer.error?.code], [409, 'idempotency_key_reused'], name)
+    }
+    const long = { model: 'gpt-4.1', input: 'A secret', instructions: 'long '.repeat(250_000) }
+    const short = { model: 'gpt-4o-mini', input: 'Another one' }
+    const waiting = { ...short, background: true }
+    const stored = [
+      ['long', long],
+      ['short', short],
+      ['waiting', waiting],
+    ] as const
+    const ids: string[] = []
+    for (const [name, body] of stored) ids.push((await send('/v1/responses', body, name)).answer.id)
+    t.is(await answers(), 1)
+    for (const id of ids) t.is((await remove(`/v1/responses/${id}`)).status, 200)
+    t.is(await answers(), 0)
+    for (const [name, body] of stored) await gone('/v1/responses', body, name)
+
+    const { answer: conversation } = await send('/v1/conversations', {}, 'conversation')
+    const items = `/v1/conversations/${conversation.id}/items`
+    const { answer: added } = await send(items, { items: [user('One')] }, 'items')
+    const turn = { ...short, conversation: conversation.id, store: false }
+    await send('/v1/responses', turn, 'turn')
+    t.is((await remove(`${items}/${added.data![0]!.id}`)).status, 200)
+    await gone(items, { items: [user('One')] }, 'items')
+    const count = await db.conversationItem.count({ where: { conversationId: conversation.id } })
+    t.is((await remove(`/v1/conversations/${conversation.id}`)).status, 200)
+    await gone('/v1/conversations', {}, 'conversation')
+    await gone('/v1/responses', turn, 'turn')
+    t.is(count, 2)
+    t.deepEqual(await world.gateway.settled(), [])
+  },
+)
+
 test.serial('an Idempotency-Key creates a conversation, its items and a turn once', async t => {
   const { live: key, organisationId } = await keepingAccount(world)
   const send = async (path: string, body: object) => {

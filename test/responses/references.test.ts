@@ -211,3 +211,32 @@ test.serial(
       t.like(await refusalOf(client, { model: 'gpt-4.1', store: false, ...body }), { status: 400, param: 'input' })
   },
 )
+
+test.serial('400 in OpenAI’s words for an item of what the request continues: it would be sent twice', async t => {
+  const client = world.sdk((await keepingAccount(world)).live)
+  const input = [user('One'), user('Two', { id: 'msg_two_twice' })]
+  const first = await client.responses.create({ model: 'gpt-4o-mini', input })
+  const second = await client.responses.create({
+    model: 'gpt-4o-mini',
+    input: 'Three',
+    previous_response_id: first.id,
+  })
+  const { data } = await client.responses.inputItems.list(first.id, { order: 'asc' })
+  const items = [user('One'), user('Two', { id: 'msg_two_twice' })]
+  const { id: conversation } = await client.conversations.create({ items })
+  const { data: listed } = await client.conversations.items.list(conversation, { order: 'asc' })
+  world.openai.reset()
+  const cases: [string, object][] = [
+    ...[...data, ...first.output, ...second.output].map(
+      ({ id }) => [id!, { previous_response_id: second.id }] as [string, object],
+    ),
+    ...listed.map(({ id }) => [id!, { conversation }] as [string, object]),
+  ]
+  t.true(cases.length >= 6)
+  for (const [id, more] of cases) {
+    const message = `Duplicate item found with id ${id}. Remove duplicate items from your input and try again.`
+    const refusal = { status: 400, param: 'input', message }
+    t.deepEqual(await refusalOf(client, { input: [reference(id), user('Four')], ...more }), refusal)
+  }
+  t.is(world.openai.requests.length, 0)
+})

@@ -1,3 +1,7 @@
+import type { IncomingMessage } from 'node:http'
+import { Duplex } from 'node:stream'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { FrameSender } from '../../api/sockets/responses/frame-sender.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import { provisioningKey } from '../support/api/edge.ts'
@@ -244,4 +248,54 @@ test.serial('a connection without a turn for 15 minutes is closed', async t => {
   t.true(await works(client))
   skippedMs += 16 * minuteMs
   t.is((await client.end()).code, 1000)
+})
+
+/** A connection whose client takes one write at a time, when `acceptUntil` is called. */
+class SlowConnection extends Duplex {
+  #waiting: (() => void)[] = []
+
+  override _read(): void {}
+
+  override _write(_chunk: Buffer, _encoding: string, done: () => void): void {
+    this.#waiting.push(done)
+  }
+
+  /** Takes writes until no more than these bytes wait. */
+  async acceptUntil(waitingBytes: number): Promise<void> {
+    while (this.#waiting.length > 0 && this.writableLength > waitingBytes) {
+      this.#waiting.shift()!()
+      await new Promise(setImmediate)
+    }
+  }
+}
+
+test('read on after a client that was slow has taken the frames, also those sent meanwhile', async t => {
+  const connection = new SlowConnection()
+  t.teardown(() => connection.destroy())
+  const headers = {
+    upgrade: 'websocket',
+    'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+    'sec-websocket-version': '13',
+  }
+  const request = { method: 'GET', url: '/', headers } as unknown as IncomingMessage
+  const server = new WebSocketServer({ noServer: true })
+  const socket = await new Promise<WebSocket>(resolve =>
+    server.handleUpgrade(request, connection, Buffer.alloc(0), resolve),
+  )
+  await connection.acceptUntil(0)
+  const sender = new FrameSender(socket, connection)
+  const frame = (kib: number) => Buffer.alloc(kib * 1024, 'x')
+  t.true(sender.send(frame(900)))
+  t.false(sender.send(frame(200)), 'the client is slow')
+  let isDrained = false
+  sender.onDrain(() => {
+    isDrained = true
+  })
+  await connection.acceptUntil(201 * 1024)
+  t.false(isDrained)
+  sender.send(frame(700))
+  await connection.acceptUntil(0)
+  t.true(isDrained)
+  t.false(socket.isPaused)
+  t.true(sender.send(frame(1)))
 })

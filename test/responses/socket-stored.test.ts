@@ -59,22 +59,29 @@ test.serial('what is not stored is continued on its connection only', async t =>
   await elsewhere.close()
 })
 
-test.serial('references to stored items, and to those of the connection, are replaced by the items', async t => {
-  const { live: key } = await keepingAccount(world)
-  const item = (id: string, text: string) => ({ type: 'message', id, role: 'user', content: text })
-  const reference = (id: string) => ({ type: 'item_reference', id })
-  const client = await open(key)
-  await client.turn({ model, input: [item('msg_socket_1', 'Stored')] })
-  const hidden = { model, input: [item('msg_socket_2', 'Only here'), reference('msg_socket_1')], store: false }
-  const { response } = (await client.turn(hidden)).at(-1)
-  t.regex(lastInput(), /Only here.*Stored/)
-  const input = [reference('msg_socket_2'), item('msg_socket_3', 'And then?')]
-  await client.turn({ model, input, previous_response_id: response.id })
-  t.regex(lastInput(), /Only here.*Stored.*Only here.*And then/)
-  const refused = await client.refused({ model, input: [reference('msg_socket_2')] })
-  t.like(refused, { status: 404, error: { code: 'not_found', param: 'input' } })
-  await client.close()
-})
+test.serial(
+  'references to stored items are replaced by the items, and those to items that precede them refused',
+  async t => {
+    const { live: key } = await keepingAccount(world)
+    const item = (id: string, text: string) => ({ type: 'message', id, role: 'user', content: text })
+    const reference = (id: string) => ({ type: 'item_reference', id })
+    const client = await open(key)
+    await client.turn({ model, input: [item('msg_socket_1', 'Stored')] })
+    const hidden = { model, input: [item('msg_socket_2', 'Only here'), reference('msg_socket_1')], store: false }
+    const { response } = (await client.turn(hidden)).at(-1)
+    t.regex(lastInput(), /Only here.*Stored/)
+    for (const id of ['msg_socket_1', 'msg_socket_2']) {
+      const input = [reference(id), item('msg_socket_3', 'And then?')]
+      const doubled = await client.refused({ model, input, previous_response_id: response.id })
+      t.like(doubled, { status: 400, error: { code: 'invalid_request', param: 'input' } })
+    }
+    await client.turn({ model, input: [item('msg_socket_3', 'And then?')], previous_response_id: response.id })
+    t.regex(lastInput(), /Only here.*Stored.*And then/)
+    const refused = await client.refused({ model, input: [reference('msg_socket_2')] })
+    t.like(refused, { status: 404, error: { code: 'not_found', param: 'input' } })
+    await client.close()
+  },
+)
 
 test.serial(
   'a conversation takes turns, and a turn without an answer adds a stored response to the connection',

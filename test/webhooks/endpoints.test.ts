@@ -349,3 +349,24 @@ test.serial('403 for members on what changes endpoints', async t => {
   ] as const)
     t.is((await member.visitor.fetch(base + path, { body })).status, 403, path)
 })
+
+test.serial('a deleted job is gone from the log of attempts, and from what is sent again', async t => {
+  const owner = await world(t)
+  const { db } = gateway.services
+  const id = await cancelledJob(owner, owner.receiver.url)
+  const [row] = await owner.rows()
+  await deliveries.attempt(row!.id)
+  const logged = () => db.webhookAttempt.findMany({ where: { deliveryId: row!.id }, orderBy: { number: 'asc' } })
+  t.regex((await logged())[0]!.body!, /A lighthouse/)
+  const deleted = await gateway.fetch(`/v1/videos/${id}`, { key: owner.key, method: 'DELETE' })
+  t.is(deleted.status, 200)
+  await db.webhookDelivery.updateMany({
+    where: { id: row!.id },
+    data: { status: 'pending', nextAttemptAt: new Date(clock.now()) },
+  })
+  await deliveries.attempt(row!.id)
+  const attempts = await logged()
+  t.is(attempts.length, 2)
+  t.is(attempts[0]!.body, null)
+  t.notRegex(attempts[1]!.body!, /A lighthouse/)
+})

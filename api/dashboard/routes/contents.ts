@@ -10,6 +10,7 @@ import type { RequestContent as Row } from '../../../shared/generated/prisma/cli
 import { contentColumns, contentSetting, maxContentDays, maxLoggingDays } from '../../../shared/keys/content-logging.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { endpoint } from '../../endpoint.ts'
+import { eraseAnswers } from '../../idempotency/stored-answer.ts'
 import type { ContentSettings, RequestContent } from '../wire/contents.ts'
 import type { KeyAnswer } from '../wire/keys.ts'
 import { findKey, presentOne } from './keys.ts'
@@ -93,7 +94,9 @@ const remove = endpoint({
   answers: { 200: { description: 'Deleted.' } },
   errors: ['not_found'],
   async handle({ services, organisationId, params, actor }): Promise<{ deleted: true }> {
-    await services.contents.delete(await findRow(services, organisationId, params.id!), actor)
+    const row = await findRow(services, organisationId, params.id!)
+    await eraseAnswers(services, organisationId, row.id)
+    await services.contents.delete(row, actor)
     return { deleted: true }
   },
 })

@@ -14,6 +14,8 @@ export class FrameSender {
   readonly #socket: WebSocket
   readonly #connection: Duplex
   #drainListeners: (() => void)[] = []
+  /** Whether the client is not read; until then each frame reports when it is sent, as any may be the last one. */
+  #isFull = false
 
   constructor(socket: WebSocket, connection: Duplex) {
     this.#socket = socket
@@ -36,13 +38,15 @@ export class FrameSender {
   #send(frame: Buffer | string): boolean {
     const socket = this.#socket
     if (socket.readyState !== socket.OPEN) return true
-    if (socket.bufferedAmount + frame.length < highWaterBytes) {
+    if (!this.#isFull && socket.bufferedAmount + frame.length < highWaterBytes) {
       socket.send(frame, text)
       return true
     }
+    this.#isFull = true
     socket.pause()
     socket.send(frame, text, () => {
       if (socket.bufferedAmount > lowWaterBytes) return
+      this.#isFull = false
       socket.resume()
       for (const listener of this.#drainListeners.splice(0)) listener()
     })

@@ -14,6 +14,7 @@ import { inputItems, maxStreamIdLength, type ResponseCreate, responseCreate } fr
 import { refuseBackground, refusePrompt } from '../../../shared/kinds/stored-responses.ts'
 import type { Services } from '../../../shared/open-services.ts'
 import { type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
+import { ownId } from '../../../shared/responses/item-ids.ts'
 import { Room } from '../../../shared/responses/previous-items.ts'
 import { resolveReferences } from '../../../shared/responses/references.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
@@ -171,7 +172,8 @@ async function continueTurn(
     const room = new Room(held, turn.raw)
     const earlier = recent.find(previousId, room.meterOf('previous_response_id'))!
     await setImmediate()
-    const resolved = await resolveReferences(services, apiKey.policy, turn, { room, earlier })
+    const earlierIds = earlier.flatMap(item => ownId(item) ?? [])
+    const resolved = await resolveReferences(services, apiKey.policy, turn, { room, earlierIds })
     return { ...withContext(resolved.turn, earlier), storage: null, session: null, begins: false }
   }
   if (isStateless(services, apiKey, body)) return { ...turn, storage: null, session: null, begins: false }

@@ -7,7 +7,8 @@ import { isAtProvider, isUndecided, moveToGateway, type ProviderBatch, providerB
 import { submitProviderBatch } from './submit.ts'
 
 const unconfirmedPollMs = 5_000
-const errorPollMs = 30_000
+/** A hand-over that is repeated sends the whole file again. */
+const errorPollMs = { min: 30_000, max: 10 * 60_000 }
 const pollMs = { min: 5_000, max: 60_000 }
 /** Grace period after a batch's deadline in which its provider may still report the end. */
 const endGraceMs = 30 * 60_000
@@ -28,8 +29,8 @@ export async function stepProviderBatch(services: BatchServices, batch: Batch): 
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
     services.log.warn({ err: error, batch: batch.id, provider: batch.provider }, 'cannot ask a provider about a batch')
-    if (services.clock.now() < batch.deadlineAt.getTime() + endGraceMs && !isGone(error))
-      return { delayMs: errorPollMs, current }
+    const leftMs = batch.deadlineAt.getTime() + endGraceMs - services.clock.now()
+    if (leftMs > 0 && !isGone(error)) return { delayMs: errorDelayMs(services, batch, error), current }
     return { delayMs: null, current: await moveToGateway(services, current, null) }
   }
 }
@@ -53,6 +54,14 @@ async function pollProvider(services: BatchServices, batch: Batch): Promise<Prov
 async function collectAndMove(services: BatchServices, batch: Batch, providerBatch: ProviderBatch): Promise<Batch> {
   await collectProviderBatch(services, batch, providerBatch)
   return moveToGateway(services, batch, batch.provider)
+}
+
+/** The delay after an error: what the provider asked for, growing with the batch's age, but not past its deadline. */
+function errorDelayMs({ clock }: BatchServices, batch: Batch, { retryAfterMs }: ProviderError): number {
+  const nowMs = clock.now()
+  const askedMs = Math.max(retryAfterMs ?? 0, (nowMs - batch.createdAt.getTime()) / 20)
+  const untilDueMs = Math.max(batch.deadlineAt.getTime() - nowMs, 0)
+  return Math.max(errorPollMs.min, Math.min(askedMs, errorPollMs.max, untilDueMs))
 }
 
 /** The provider refused the whole batch in its own validation, or no longer knows it. */

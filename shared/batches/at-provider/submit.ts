@@ -7,7 +7,7 @@ import { admitRequest } from '../../engine/base-run.ts'
 import type { StoredFile } from '../../files/files.ts'
 import { sourceOf } from '../../files/sources.ts'
 import type { SlotOwner } from '../../io/fair-slots.ts'
-import { hadNoEffect } from '../../jobs/start.ts'
+import { hadNoEffect, isTransient } from '../../jobs/start.ts'
 import type { ResolvedKey } from '../../keys/policies.ts'
 import { allowedModels } from '../../keys/policy.ts'
 import type { DirectKind, DirectKinds } from '../../kinds/index.ts'
@@ -17,6 +17,7 @@ import { ProviderError } from '../../providers/provider-error.ts'
 import { asksForRepair } from '../../providers/toolkit/request-fields.ts'
 import type { Features } from '../../routing/features.ts'
 import { marginOf, maxCostOf, mayExtendPrompt } from '../../routing/pricing.ts'
+import { releaseHolds } from '../../wallet/holds.ts'
 import { budgetIds, flatCost, type Reservation } from '../../wallet/reservation.ts'
 import { BatchKey } from '../batch-key.ts'
 import type { BatchServices } from '../batch-services.ts'
@@ -32,35 +33,62 @@ const fileLifetimeMs = 24 * 3_600_000
 /**
  * Decides who runs a batch: submits it to a provider's own batch API where that is requested and possible, else leaves it to
  * the gateway. Returns the updated batch; without an operation it is unknown whether the provider has it. Throws a
- * GatewayError when a provider must run it and none can, or a store is away, and Superseded.
+ * GatewayError when a provider must run it and none can, or a store is away, a ProviderError when one that must run it may
+ * take it later, and Superseded.
  */
 export async function submitProviderBatch(services: BatchServices, batch: Batch): Promise<Batch> {
   if (batch.provider !== null) return recoverSubmission(services, batch)
-  if (batch.routing === 'gateway') return moveToGateway(services, batch, null)
+  // Its lines end as expired there.
+  const isDue = services.clock.now() >= batch.deadlineAt.getTime()
+  if (batch.routing === 'gateway' || isDue) return moveToGateway(services, batch, null)
   try {
     return await submitToProvider(services, batch)
   } catch (error) {
     // A store that is away says nothing about who can run the batch: this step is repeated.
-    if (!(error instanceof GatewayError) || error.code === 'service_unavailable') throw error
+    const isRefusal = error instanceof ProviderError || error instanceof GatewayError
+    if (!isRefusal || (error instanceof GatewayError && error.code === 'service_unavailable')) throw error
+    const current = { ...(await services.batches.read(batch.id))!, epoch: batch.epoch }
+    if (batch.routing === 'provider' && error instanceof ProviderError && isTransient(error)) {
+      const withdrawn = await withdraw(services, current)
+      if (withdrawn.status !== 'in_progress') return withdrawn
+      throw error
+    }
     services.log.info({ batch: batch.id, reason: error.message }, 'the gateway runs a batch itself')
-    const current = (await services.batches.read(batch.id))!
-    const moved = await moveToGateway(services, { ...current, epoch: batch.epoch }, null)
+    const moved = await moveToGateway(services, current, null)
     if (batch.routing === 'auto') return moved
-    throw new GatewayError(error.code, error.message, { param: 'batch_routing', cause: error })
+    const [code, message] =
+      error instanceof GatewayError
+        ? [error.code, error.message]
+        : (['upstream_error', `The provider did not take the batch: ${error.message}`] as const)
+    throw new GatewayError(code, message, { param: 'batch_routing', cause: error })
   }
 }
 
-/** Looks up a batch whose submission had no reply. The gateway runs it if it is not found or cannot be looked up. */
+/**
+ * Looks up a batch whose submission had no reply. The gateway runs it if it is not found or cannot be looked up; one that only a
+ * provider may run is submitted again if it is not found.
+ */
 async function recoverSubmission(services: BatchServices, batch: Batch): Promise<Batch> {
   const providerBatch = providerBatchOf(services, batch)
   const operation = (await providerBatch?.adapter.find?.(batch.id, providerBatch.connection)) ?? null
-  if (operation === null) return moveToGateway(services, batch, null)
-  return services.batches.change(batch, ['in_progress', 'cancelling'], { operation })
+  if (operation !== null) return services.batches.change(batch, ['in_progress', 'cancelling'], { operation })
+  const isRepeatable = batch.routing === 'provider' && providerBatch?.adapter.find !== undefined
+  return isRepeatable ? withdraw(services, batch) : moveToGateway(services, batch, null)
+}
+
+/** Makes a batch that its provider certainly does not have undecided again, and releases its hold. */
+async function withdraw(services: BatchServices, batch: Batch): Promise<Batch> {
+  const data = { holdNano: 0n, provider: null, credentialId: null }
+  const withdrawn = await services.batches.change(batch, ['in_progress', 'cancelling'], data)
+  await releaseHolds(services.scripts, [batch])
+  return withdrawn
 }
 
 async function submitToProvider(services: BatchServices, batch: Batch): Promise<Batch> {
-  const offer = offersOf(services, batch).find(({ target }) => !services.upstreams.isPaused(target.provider.name))
-  if (!offer) throw cannot('its lines do not all go to one model of a provider that has one')
+  const offers = offersOf(services, batch)
+  if (offers.length === 0) throw cannot('its lines do not all go to one model of a provider that has one')
+  const offer = offers.find(({ target }) => !services.upstreams.isPaused(target.provider.name))
+  if (!offer) throw new ProviderError('overloaded', 'The provider is paused.', { unsent: true })
   const verdict = await new BatchKey(services, batch.keyId, offer.kind).resolve()
   if ('error' in verdict) throw verdict.error
   const { key } = verdict
@@ -124,8 +152,7 @@ async function startAtProvider(
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
     services.log.warn({ err: error, batch: batch.id, provider: batch.provider }, 'cannot start a batch at its provider')
-    if (hadNoEffect(error))
-      throw new GatewayError('upstream_error', `The provider did not take the batch: ${error.message}`)
+    if (hadNoEffect(error)) throw error
     return batch
   }
 }

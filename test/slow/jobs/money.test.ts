@@ -87,7 +87,8 @@ async function start({ any, outcome, twice }: Of<'start'>): Promise<void> {
   if (!lost) throw new Error('a lost start is not taken up')
   // Who had it before comes back too late to give it away.
   await jobs.releaseStart(claim)
-  if (await jobs.moveStart(claim, 'fal', null)) throw new Error('a lost claim was used')
+  const to = { provider: 'fal', credentialId: null, claimedUntil: jobs.startLeaseEnd() }
+  if (await jobs.moveStart(claim, to)) throw new Error('a lost claim was used')
   if (twice) await jobWorld.end(job, failed, 'none', 'starting')
   else await jobs.markRunning(lost, { id: job.id })
 }

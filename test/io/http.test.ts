@@ -1,0 +1,40 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { gzipSync } from 'node:zlib'
+import { exchange, openPool } from '../../shared/io/http.ts'
+import { test } from '../support/test.ts'
+
+const timeouts = { connectTimeoutMs: 5_000, firstByteTimeoutMs: 5_000, idleTimeoutMs: 5_000, totalTimeoutMs: 30_000 }
+
+for (const coding of ['identity', 'gzip'])
+  test(`paused: an exchange that was paused before its response, until it is resumed (${coding})`, async t => {
+    const body = Buffer.alloc(64 * 1024, 'x')
+    const server = http.createServer((_request, response) => {
+      const headers = coding === 'gzip' ? { 'content-encoding': 'gzip' } : {}
+      response.writeHead(200, headers).end(coding === 'gzip' ? gzipSync(body) : body)
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    t.teardown(() => server.close())
+    const pool = openPool(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, timeouts, 1)
+    t.teardown(() => pool.destroy())
+    const [head, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    let bytes = 0
+    const request = { method: 'GET', path: '/', headers: {}, body: null } as const
+    const running = exchange(pool, request, timeouts, {
+      onHead: () => head.resolve(),
+      onData: chunk => {
+        bytes += chunk.length
+      },
+      onEnd: () => end.resolve(),
+      onError: (_fault, error) => end.reject(error),
+    })
+    running.pause()
+    await head.promise
+    for (let turn = 0; turn < 20; turn++) await nextTurn()
+    t.is(bytes, 0)
+    running.resume()
+    await end.promise
+    t.is(bytes, body.length)
+  })
