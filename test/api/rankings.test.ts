@@ -93,10 +93,10 @@ test.serial('200 by the fields of documents that are named, as lines of YAML', a
   t.deepEqual(cohere.requests[0]!.body.documents, ['title: Cats\nyear: 1999'])
   t.deepEqual(answer.results[0].document, books[0])
   const rank_fields = Array.from({ length: 100 }, () => 'text')
-  const long = [{ text: 'a'.repeat(6_000_000) }]
+  const long = [{ text: 'a'.repeat(60_000) }]
   const { status: ofLong } = await rank(live, { model: 'rerank-v3.5', documents: long, rank_fields })
   t.is(ofLong, 200, 'a field that is named many times is ranked once')
-  t.is(cohere.requests[1]!.body.documents[0].length, 'text: '.length + 6_000_000)
+  t.is(cohere.requests[1]!.body.documents[0].length, 'text: '.length + 60_000)
 })
 
 test.serial('200 with unknown fields named, and counts of a provider that cannot be replaced', async t => {
