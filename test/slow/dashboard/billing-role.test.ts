@@ -44,7 +44,7 @@ test.serial('the menu has what is about money, and every page there works', asyn
   }
   t.deepEqual(failed, [])
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/keys`)
-  await page.getByText('Page not found').waitFor()
+  await page.getByRole('heading', { name: 'Page not found', level: 1 }).waitFor()
 })
 
 test.serial('a card is saved at the provider’s page, and automatic top-ups are set and stopped', async t => {
