@@ -219,11 +219,16 @@ export class Jobs {
 
   /**
    * Moves a claim to another provider before anything is sent there; null when the claim was lost. Idempotent for the same new
-   * lease, so that a caller that lost the reply may retry.
+   * lease, so that a caller that lost the reply may retry: who has taken the claim over has counted another start.
    */
-  async moveStart(claimed: Claim, to: Pick<Job, 'provider' | 'credentialId' | 'claimedUntil'>): Promise<Job | null> {
-    const moved = await this.#change(claimedBy(claimed), { ...to, attempts: { increment: 1 } })
-    return moved ?? this.#deps.db.job.findFirst({ where: { id: claimed.id, stage: 'starting', ...to } })
+  async moveStart(
+    claimed: Claim & Pick<Job, 'attempts' | 'openStarts'>,
+    to: Pick<Job, 'provider' | 'credentialId' | 'claimedUntil'>,
+  ): Promise<Job | null> {
+    const { id, openStarts } = claimed
+    const moved = { ...to, attempts: claimed.attempts + 1 }
+    const job = await this.#change(claimedBy(claimed), moved)
+    return job ?? this.#deps.db.job.findFirst({ where: { id, stage: 'starting', openStarts, ...moved } })
   }
 
   /** Requests cancellation once the outcome of a start under way is known; null when its stage has changed. */
