@@ -180,8 +180,9 @@ function itemFault(items: Body[]): Reply | null {
       const output = items.slice(index).some(one => one.type === `${type}_output` && one.call_id === id)
       if (!output) return invalid(`No tool output found for ${type.replaceAll('_', ' ')} ${id}.`, 'input')
     }
+    // As the last item it is taken: Codex ends with it when it goes on after a stream that broke off.
     const next = items[index + 1]
-    if (type === 'reasoning' && (!next || next.role === 'user' || /_output$/.test(next.type)))
+    if (type === 'reasoning' && next && (next.role === 'user' || /_output$/.test(next.type)))
       return invalid("Item 'rs_1' of type 'reasoning' was provided without its required following item.", 'input')
   }
   return null
