@@ -117,7 +117,7 @@ export class BackgroundAnswer implements JobAnswer {
     this.#prepared ??= await this.#prepare(this.#response!)
     const { content, added } = this.#prepared
     const ended = await endJob(this.#services, id, this.#endOf(this.#response!, admission), undefined, async tx => {
-      // The conversation first, as a turn does: what is stored locks the sums of its owner.
+      // Locks the conversation before the owner's totals, in the same order as a synchronous turn, so the two cannot deadlock.
       const isExtended = added && (await conversations.touch(tx, conversationId!, row, row.expiresAt.getTime()))
       await content.update(tx)
       if (isExtended) await added.insert(tx)

@@ -237,8 +237,8 @@ async function buildCall(
 }
 
 /**
- * Stores what became of the start of a job or of its import, with retries: without it, it is not known whether the provider began,
- * or the worker lives. Throws what Postgres throws on the last try.
+ * Stores the outcome of starting a job or importing its files, with retries: if it is lost, nobody can tell whether the provider
+ * started the job or the worker is still running. Throws what Postgres throws on the last try.
  */
 export async function storeOutcome<T>(
   { log }: JobServices,

@@ -123,7 +123,8 @@ export class LogExports {
         // Compare-and-set: the settings were checked as a whole.
         where: { id, organisationId, updatedAt: before.updatedAt },
         data: {
-          ...columnsOf(settings),
+          ...settings,
+          fields: settings.fields ?? Prisma.DbNull,
           credentials: sealer.seal(JSON.stringify(credentials), credentialsPlace(id)),
           ...(patch.enabled !== undefined && { pausedForFailures: false }),
           dueAt: now,
@@ -295,36 +296,6 @@ async function syncStreams(
   await tx.logExportCursor.createMany({
     data: added.map(stream => ({ ...newCursor(stream, position, now), exportId: id })),
   })
-}
-
-function columnsOf({
-  name,
-  url,
-  bucket,
-  region,
-  prefix,
-  pathStyle,
-  accessKeyId,
-  ...more
-}: Omit<Settings, 'credentials'>) {
-  const { format, gzip, streams, environment, intervalS, enabled, headerNames, fields } = more
-  return {
-    name,
-    url,
-    bucket,
-    region,
-    prefix,
-    pathStyle,
-    accessKeyId,
-    format,
-    gzip,
-    streams,
-    environment,
-    intervalS,
-    enabled,
-    headerNames,
-    fields: fields ?? Prisma.DbNull,
-  }
 }
 
 /** The settings in the API's format, without secrets, for the audit log. */

@@ -39,7 +39,7 @@ export function isSessionEnd(error: unknown): boolean {
   return error instanceof ApiError && sessionEnded.includes(error.code)
 }
 
-/** The code of a change that got no answer, so that nobody knows whether it was made. */
+/** The error code of a change whose response never arrived: it may or may not have been made. */
 export const noAnswer = 'no_answer'
 const accountsPath = '/dashboard/api/auth/'
 

@@ -72,9 +72,7 @@ export const batch: BatchAdapter = {
       throw new GatewayError(
         'unsupported_capability',
         'In a provider’s own batch, functions with reasoning are in Responses only.',
-        {
-          param: 'tools',
-        },
+        { param: 'tools' },
       )
     // Without the caller's own bytes, which may contain line breaks between fields.
     const whole = {

@@ -133,7 +133,7 @@ function toolOf(tool: ChatTool): ResponsesTool {
   }
 }
 
-/** A grammar is a member of its own in chat. */
+/** Chat nests a grammar under `grammar`; Responses puts its fields beside `type`. */
 function customFormatOf(format: unknown): { type: string } | null {
   if (!isObject(format) || typeof format.type !== 'string') return null
   return { type: format.type, ...(isObject(format.grammar) && format.grammar) }

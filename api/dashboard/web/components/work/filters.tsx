@@ -1,14 +1,17 @@
-import { Group, Select, type SelectProps, Text } from '@mantine/core'
+import { Button, Group, Select, type SelectProps, Text } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
+import { IconSearch } from '@tabler/icons-react'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { useSearchParams } from 'wouter'
 import type { KeysAnswer } from '../../../wire/keys.ts'
 import { call, queryText } from '../../api.ts'
 import { shortCount } from '../../format.ts'
 import { withoutSecret } from '../../pages/keys/queries.ts'
 import { useMembers } from '../../pages/members/member.ts'
 import { usePlace } from '../../session.tsx'
-import { typingMs, useFilter } from '../filters.tsx'
+import { TextFilter, typingMs, useFilter } from '../filters.tsx'
+import { Empty } from '../states.tsx'
 
 const maxKeys = 100
 /** Two per row on a phone. */
@@ -68,6 +71,32 @@ export const environments = [
   { value: 'live', label: 'Live' },
   { value: 'test', label: 'Test' },
 ]
+
+/** Finds a job or a batch by its ID, or by that of its request. */
+export function IdFilter({ placeholder }: { placeholder: string }) {
+  return (
+    <TextFilter
+      name="q"
+      label="ID"
+      placeholder={placeholder}
+      leftSection={<IconSearch size={16} aria-hidden />}
+      w={{ base: '100%', xs: 220 }}
+    />
+  )
+}
+
+/** What a list that an IdFilter filters shows when nothing matches. */
+export function NoMatches({ what }: { what: 'jobs' | 'batches' }) {
+  const [, setAddress] = useSearchParams()
+  return (
+    <Empty title={`No ${what} found`}>
+      IDs are compared as a whole. Change the filters or the time range to see other {what}.{' '}
+      <Button size="compact-sm" variant="default" onClick={() => setAddress({}, { replace: true })}>
+        Clear filters
+      </Button>
+    </Empty>
+  )
+}
 
 /** Filters by API key. There may be thousands, so the gateway searches. */
 export function KeyFilter({ compact = false }: { compact?: boolean }) {

@@ -1,16 +1,16 @@
 import { Anchor, Button, Group, Text } from '@mantine/core'
-import { IconSearch, IconTerminal2 } from '@tabler/icons-react'
+import { IconTerminal2 } from '@tabler/icons-react'
 import { useState } from 'react'
-import { Link, useSearchParams } from 'wouter'
+import { Link } from 'wouter'
 import type { BatchRow, BatchStatus } from '../../../wire/batches.ts'
-import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
+import { FilterPanel, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { SpanPicker, useTime } from '../../components/span.tsx'
 import { Empty } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { type Column, PagedTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
-import { ChoiceFilter, environments, KeyFilter } from '../../components/work/filters.tsx'
+import { ChoiceFilter, environments, IdFilter, KeyFilter, NoMatches } from '../../components/work/filters.tsx'
 import { keyCell } from '../../components/work/parts.tsx'
 import { usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
@@ -60,13 +60,7 @@ export function BatchList() {
     >
       <FilterPanel names={['q', 'status', 'environment', 'key']}>
         <Group align="flex-end">
-          <TextFilter
-            name="q"
-            label="ID"
-            placeholder="Batch or request ID"
-            leftSection={<IconSearch size={16} aria-hidden />}
-            w={{ base: '100%', xs: 220 }}
-          />
+          <IdFilter placeholder="Batch or request ID" />
           <ChoiceFilter name="status" label="Status" data={statuses} />
           <ChoiceFilter name="environment" label="Environment" data={environments} />
           <KeyFilter />
@@ -80,7 +74,7 @@ export function BatchList() {
         minWidth={880}
         empty={
           isFiltered ? (
-            <NoMatches />
+            <NoMatches what="batches" />
           ) : (
             <Empty title="No batches yet">
               <Anchor component="button" type="button" inherit onClick={() => setSubmitting(true)}>
@@ -93,18 +87,6 @@ export function BatchList() {
       />
       <HowToSubmit opened={submitting} onClose={() => setSubmitting(false)} />
     </Page>
-  )
-}
-
-function NoMatches() {
-  const [, setAddress] = useSearchParams()
-  return (
-    <Empty title="No batches found">
-      IDs are compared as a whole. Change the filters or the time range to see other batches.{' '}
-      <Button size="compact-sm" variant="default" onClick={() => setAddress({}, { replace: true })}>
-        Clear filters
-      </Button>
-    </Empty>
   )
 }
 

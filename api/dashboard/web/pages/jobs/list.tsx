@@ -1,8 +1,7 @@
-import { Anchor, Button, Group, Text } from '@mantine/core'
-import { IconSearch } from '@tabler/icons-react'
-import { Link, useSearchParams } from 'wouter'
+import { Anchor, Group, Text } from '@mantine/core'
+import { Link } from 'wouter'
 import type { JobRow, JobStatus } from '../../../wire/jobs.ts'
-import { FilterPanel, TextFilter, useFilter } from '../../components/filters.tsx'
+import { FilterPanel, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { LiveProgress } from '../../components/progress.tsx'
 import { SpanPicker, useTime } from '../../components/span.tsx'
@@ -10,7 +9,7 @@ import { Empty } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { type Column, PagedTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
-import { ChoiceFilter, environments, KeyFilter } from '../../components/work/filters.tsx'
+import { ChoiceFilter, environments, IdFilter, KeyFilter, NoMatches } from '../../components/work/filters.tsx'
 import { keyCell, modelCell } from '../../components/work/parts.tsx'
 import { exactUsd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
@@ -48,13 +47,7 @@ export function JobList() {
     >
       <FilterPanel names={['q', 'kind', 'status', 'environment', 'key']}>
         <Group align="flex-end">
-          <TextFilter
-            name="q"
-            label="ID"
-            placeholder="Job or request ID"
-            leftSection={<IconSearch size={16} aria-hidden />}
-            w={{ base: '100%', xs: 220 }}
-          />
+          <IdFilter placeholder="Job or request ID" />
           <ChoiceFilter name="kind" label="Type" data={kinds} />
           <ChoiceFilter name="status" label="Status" data={statuses} />
           <ChoiceFilter name="environment" label="Environment" data={environments} />
@@ -69,7 +62,7 @@ export function JobList() {
         minWidth={900}
         empty={
           isFiltered ? (
-            <NoMatches />
+            <NoMatches what="jobs" />
           ) : (
             <Empty title="No jobs yet">
               Create a video in the{' '}
@@ -82,18 +75,6 @@ export function JobList() {
         }
       />
     </Page>
-  )
-}
-
-function NoMatches() {
-  const [, setAddress] = useSearchParams()
-  return (
-    <Empty title="No jobs found">
-      IDs are compared as a whole. Change the filters or the time range to see other jobs.{' '}
-      <Button size="compact-sm" variant="default" onClick={() => setAddress({}, { replace: true })}>
-        Clear filters
-      </Button>
-    </Empty>
   )
 }
 
