@@ -8,6 +8,7 @@ import { generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import { signUp } from '../support/dashboard/dashboard.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
+import { requestLogRow } from '../support/wallet/request-log-row.ts'
 
 /** What the Overview and Usage pages show of the hours of usage. */
 
@@ -40,27 +41,16 @@ async function log(
   count: number,
   { organisationId } = owner,
 ) {
-  const row = {
+  const row = requestLogRow({
     createdAt: new Date(at),
     organisationId,
     keyId,
-    requestId: 'req_x',
-    kind: 'chat',
-    environment: 'live' as const,
-    model: 'gpt-5',
-    provider: 'openai',
-    status: 200,
-    streamed: false,
-    attempts: 1,
     promptTokens: 10,
     completionTokens: 5,
-    cachedTokens: 0,
-    reasoningTokens: 0,
-    estimated: false,
     costNano: 10_000_000n,
     durationMs: 100,
     ...fields,
-  }
+  })
   await world.gateway.services.db.generation.createMany({
     data: Array.from({ length: count }, () => ({ ...row, id: newId('chatcmpl') })),
   })

@@ -4,6 +4,7 @@ import type { Prisma } from '../../shared/generated/prisma/client.ts'
 import { errorCode, join, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
+import { requestLogRow } from '../support/wallet/request-log-row.ts'
 
 /** The views of requests that members save, and the numbers beside the choices of filters. */
 
@@ -57,27 +58,11 @@ test('400 for a view that has no name or too long a query; 422 or 429 beyond twe
 test('choices of filters have the number of requests that they find with the other filters', async t => {
   const ada = await signUp(gateway)
   const log = (count: number, fields: Partial<Prisma.GenerationCreateManyInput>) => {
-    const row = {
+    const row = requestLogRow({
       createdAt: new Date(Date.now() - 90_000),
       organisationId: ada.organisationId,
-      keyId: 'key_1',
-      requestId: 'req_x',
-      kind: 'chat',
-      environment: 'live' as const,
-      model: 'gpt-5',
-      provider: 'openai',
-      status: 200,
-      streamed: false,
-      attempts: 1,
-      promptTokens: 1,
-      completionTokens: 1,
-      cachedTokens: 0,
-      reasoningTokens: 0,
-      estimated: false,
-      costNano: 1n,
-      durationMs: 1,
       ...fields,
-    }
+    })
     const data = Array.from({ length: count }, () => ({ ...row, id: newId('chatcmpl') }))
     return gateway.services.db.generation.createMany({ data })
   }

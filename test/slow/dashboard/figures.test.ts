@@ -7,6 +7,7 @@ import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
+import { requestLogRow } from '../../support/wallet/request-log-row.ts'
 
 const minuteMs = 60_000
 const dayMs = 86_400_000
@@ -36,28 +37,16 @@ type Logged = { agoMs: number; by?: SignedUp } & Partial<Prisma.GenerationCreate
 
 /** Writes rows of the request log. Returns the id of the last. */
 async function log(count: number, { agoMs, by = owner, ...fields }: Logged): Promise<string> {
-  const row = {
+  const row = requestLogRow({
     createdAt: new Date(Date.now() - agoMs),
     organisationId: by.organisationId,
-    keyId: 'key_1',
-    requestId: 'req_x',
-    kind: 'chat',
-    environment: 'live' as const,
-    model: 'gpt-5',
-    provider: 'openai',
-    status: 200,
-    streamed: false,
-    attempts: 1,
     promptTokens: 430,
     completionTokens: 400,
-    cachedTokens: 0,
-    reasoningTokens: 0,
-    estimated: false,
     costNano: 850n,
     firstByteMs: 300,
     durationMs: 334,
     ...fields,
-  }
+  })
   const ids = Array.from({ length: count }, () => newId('chatcmpl'))
   await gateway.services.db.generation.createMany({ data: ids.map(id => ({ ...row, id })) })
   return ids.at(-1)!
