@@ -10,10 +10,13 @@ const mibOf = (min: number) =>
     .max(65_536)
     .transform(count => count * mib)
 
-/** The default for bodies, in MiB: a process with a small heap, as Node sizes it on a machine of 512 MB, takes less. */
+/**
+ * The default for bodies, in MiB: a sixth of the heap, which Node sizes by the machine. An agent's long conversation takes 3 MB while
+ * its answer is streamed, and one organisation may have half.
+ */
 function defaultBodyMib(): number {
   const heapMib = Math.floor(getHeapStatistics().heap_size_limit / mib)
-  return Math.min(128, Math.max(20, Math.floor(heapMib / 6)))
+  return Math.min(512, Math.max(20, Math.floor(heapMib / 6)))
 }
 
 /** Load limits of one process. */
