@@ -97,6 +97,8 @@ export type Validated<Body, Query> = {
   actor: Actor
   body: Body
   raw: Buffer
+  /** Drops the bytes of a large body, and their memory; absent for others. */
+  releaseRaw: (() => void) | undefined
   /** The memory of a body that was read. */
   heldBody: HeldBytes | null
   uploads: Upload[]

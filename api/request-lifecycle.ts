@@ -1,9 +1,10 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
-import { parseJson, rejectNul, withoutMark } from '../shared/base/json.ts'
+import { parseJson, rawCopies, rejectNul, withoutMark } from '../shared/base/json.ts'
 import { elapsedMs } from '../shared/base/time.ts'
 import { validate, validateRequest } from '../shared/base/validate.ts'
+import { minReleasedBytes } from '../shared/io/http.ts'
 import { requestLogger } from '../shared/io/log.ts'
 import { isOutage, storeUnavailable } from '../shared/io/outage.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
@@ -42,6 +43,7 @@ import { type Keep, State } from './state.ts'
 
 /** Larger bodies take milliseconds to parse and validate. */
 export const largeBytes = 256 * 1024
+const noBytes = Buffer.alloc(0)
 
 /** Whether pages of any origin may call a path. */
 export function isPublicPath(path: string): boolean {
@@ -147,29 +149,7 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       else await confirmKey(state)
       await receiveForm(endpoint, form, state)
     } else if (endpoint.body) {
-      state.client.time?.beginWait()
-      state.raw = withoutMark(await readJsonBody(state, endpoint.maxBodyBytes))
-      state.client.time?.endWait()
-      const isOmitted = state.raw.length === 0 && endpoint.optionalBody
-      let value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)
-      if (endpoint.readBody)
-        ({ value, raw: state.raw } = endpoint.readBody({ value, raw: state.raw }, state.params, state.search))
-      if (endpoint.presets) {
-        if (endpoint.presets !== 'delayed') {
-          if (namesPreset(value)) value = await usePreset(endpoint.presets, state, value)
-        } else if (namesPreset(Object(value).body))
-          value = { ...Object(value), body: await usePreset('chat', state, Object(value).body) }
-      }
-      // Yields to other requests between the steps of large work.
-      if (state.raw.length > largeBytes) await setImmediate()
-      // Until it is valid, only logs read it.
-      state.body = value
-      if (takesNulls(endpoint)) {
-        const { body, raw } = validateRequest(endpoint.body, value, state.raw)
-        state.body = body
-        state.raw = raw
-      } else state.body = validate(endpoint.body, value)
-      if (state.raw.length > largeBytes) await setImmediate()
+      await receiveJson(endpoint, state)
     }
     if (endpoint.query) state.query = validate(endpoint.query, { ...ctx!.query })
     if (ctx) {
@@ -198,6 +178,50 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
     await deleteUploads(state)
     throw error
   }
+}
+
+/**
+ * Reads, parses and validates the JSON body of a request. A function of its own, since a suspended one keeps the bytes that went
+ * through it.
+ */
+async function receiveJson(endpoint: Endpoint, state: State): Promise<void> {
+  state.client.time?.beginWait()
+  state.raw = withoutMark(await readJsonBody(state, endpoint.maxBodyBytes))
+  state.client.time?.endWait()
+  if (state.raw.length > minReleasedBytes) releaseOnceSent(state)
+  const isOmitted = state.raw.length === 0 && endpoint.optionalBody
+  let value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)
+  if (endpoint.readBody)
+    ({ value, raw: state.raw } = endpoint.readBody({ value, raw: state.raw }, state.params, state.search))
+  if (endpoint.presets) {
+    if (endpoint.presets !== 'delayed') {
+      if (namesPreset(value)) value = await usePreset(endpoint.presets, state, value)
+    } else if (namesPreset(Object(value).body))
+      value = { ...Object(value), body: await usePreset('chat', state, Object(value).body) }
+  }
+  // Yields to other requests between the steps of large work.
+  if (state.raw.length > largeBytes) await setImmediate()
+  // Until it is valid, only logs read it.
+  state.body = value
+  if (takesNulls(endpoint)) {
+    const { body, raw } = validateRequest(endpoint.body!, value, state.raw)
+    state.body = body
+    state.raw = raw
+  } else state.body = validate(endpoint.body!, value)
+  if (state.raw.length > largeBytes) await setImmediate()
+}
+
+/** Lets the bytes of a large body be dropped, with their part of its memory, once they are not sent again. */
+function releaseOnceSent(state: State): void {
+  const bytes = state.raw.length
+  // Named first: see "Functions that are assigned to properties" in docs/decisions/young-generation.md.
+  const release = () => {
+    // The log of input and output still needs it.
+    if (state.client.copy) return
+    state.raw = noBytes
+    state.heldBody?.hold(-bytes * rawCopies)
+  }
+  state.releaseRaw = release
 }
 
 /** Counts a request without charge against the limits of its key, which its response states. Throws 401, 403, 429, 503. */

@@ -77,6 +77,7 @@ export class State {
   body: unknown
   /** The bytes of the JSON body as received; for a form, a digest of its content. */
   raw!: Buffer
+  releaseRaw: (() => void) | undefined
   /** The stored files of a form. */
   uploads: Upload[] = none
   query: unknown

@@ -44,7 +44,13 @@ export async function readJsonBody(state: State, maxBytes = maxBodyBytes): Promi
  * Reads the body of a request of any content type, decoded. Rejects with 413 if it has, or decodes to, more than `maxBytes`,
  * and 400, 408, 415, 429 and 503 as `readJsonBody` does.
  */
-export function readBody(state: State, maxBytes: number): Promise<Buffer> {
+export async function readBody(state: State, maxBytes: number): Promise<Buffer> {
+  // A promise of the bytes themselves would keep them: the connection's listeners refer to it.
+  const pieces = await collectBody(state, maxBytes)
+  return pieces.take()
+}
+
+function collectBody(state: State, maxBytes: number): Promise<PieceCollector> {
   const { request } = state
   let isEncoded: boolean
   try {
@@ -99,7 +105,7 @@ export function readBody(state: State, maxBytes: number): Promise<Buffer> {
     body.source.on('data', collect)
     body.source.on('end', () => {
       unwatch()
-      resolve(pieces.take())
+      resolve(pieces)
     })
     request.on('error', cause => refuse(cutOffError(cause)))
     request.on('close', () => {

@@ -229,22 +229,37 @@ function withPreset(labels: RequestLabels | null, preset: unknown): RequestLabel
 export type RunRequest<Body> = Pick<
   RequestWithoutKoa<Body>,
   'services' | 'apiKey' | 'body' | 'raw' | 'requestId' | 'headers' | 'logFields'
-> & { client: ResponseWriter }
+> & { client: ResponseWriter; releaseRaw?: (() => void) | undefined }
 
 /** Runs a validated request; the run responds through the request's own client. */
 export async function runDirect<K extends DirectKind>(
   kind: K,
-  { services, apiKey, body: sent, raw, requestId, client, headers, logFields }: RunRequest<DirectKinds[K]['request']>,
+  request: RunRequest<DirectKinds[K]['request']>,
   features: Features,
-  { naming = sent as NamingBody, begins = false, forwarded, turn, storage, present }: OwnInput<K> = {},
+  own: OwnInput<K> = {},
 ): Promise<void> {
+  const { services, apiKey, client, headers, logFields } = request
+  // Without bytes of the body in a variable, which would keep them until the answer has ended.
+  const input = inputOf(kind, request, features, own)
+  const serve = apiKey.policy.cache ? serveFromCache<K>(services, headers) : undefined
+  Object.assign(logFields, await run(services, input, client, serve))
+}
+
+function inputOf<K extends DirectKind>(
+  kind: K,
+  request: RunRequest<DirectKinds[K]['request']>,
+  features: Features,
+  { naming = request.body as NamingBody, begins = false, forwarded, turn, storage, present }: OwnInput<K>,
+): ChatRunInput<K> {
+  const { services, apiKey, body: sent, raw, requestId, headers, logFields, releaseRaw } = request
   const { stream, stream_options } = sent as Streamable
   const body = turn?.body ?? sent
-  const input: ChatRunInput<K> = {
+  return {
     kind,
     key: apiKey,
     body,
     raw: turn?.raw ?? raw,
+    ...(releaseRaw && !turn && { releaseRaw }),
     features: withServiceTier(kind, body, features),
     requestId,
     session: sessionOf(headers, naming),
@@ -260,8 +275,6 @@ export async function runDirect<K extends DirectKind>(
     ...(present && { present }),
     bulk: null,
   }
-  const serve = apiKey.policy.cache ? serveFromCache<K>(services, headers) : undefined
-  Object.assign(logFields, await run(services, input, client, serve))
 }
 
 /** Serves requests of a key whose policy has the response cache on. */

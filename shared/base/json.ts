@@ -185,6 +185,9 @@ const copies = 2
 const partBytes = 60
 const valueBytes = 20
 
+/** So many copies of a body are bytes: as received, and as sent to the provider. */
+export const rawCopies = 2
+
 /** The memory that a JSON text takes beyond its own bytes once it is parsed. */
 export function parsedBytes(textBytes: number, { parts, values }: Pick<JsonCounts, 'parts' | 'values'>): number {
   return textBytes * copies + parts * partBytes + values * valueBytes

@@ -20,12 +20,15 @@ import { withParam } from '../providers/toolkit/error-param.ts'
 import type { Route, Upstreams } from '../providers/upstreams.ts'
 import type { Features } from '../routing/features.ts'
 import type { ReservationExtensions } from './reservation-extensions.ts'
+import type { ChatRunInput } from './run-input.ts'
 
 const maxAnswerBytes = 64 * 1024 * 1024
 const maxErrorBytes = 64 * 1024
 
 /** A call in progress. */
 export type Attempt<K extends DirectKind> = {
+  /** Where the run has the bytes of the request; absent for a call that is not part of a run. */
+  input?: Pick<ChatRunInput<K>, 'raw' | 'releaseRaw'>
   upstreams: Upstreams
   route: Route
   adapter: DirectAdapter<K>

@@ -166,6 +166,7 @@ function withBody(input: Input, body: ResponsesRequest): Input {
     ...input,
     body,
     raw: isSameInput ? bytes : null,
+    releaseRaw: undefined,
     features: { ...responsesFeatures(body, bytes.length), ...(tier && { tier }) },
   }
 }

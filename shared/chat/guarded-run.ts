@@ -98,8 +98,8 @@ class GuardedRun<K extends DirectKind> {
       await this.#ask(found)
       checked = withTexts(body, found)
     }
-    if (checked === body) return { ...this.#input, guardrails }
-    return { ...this.#input, body: checked, raw: null, guardrails }
+    const input = { ...this.#input, releaseRaw: undefined, guardrails }
+    return checked === body ? input : { ...input, body: checked, raw: null }
   }
 
   /** Masks texts; returns what blocks the request. */

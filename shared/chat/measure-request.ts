@@ -75,7 +75,7 @@ export async function measureIfAllowed<K extends DirectKind>(
   const measured = await measureRequest(remoteFiles, format, body, features, key.policy)
   // Measuring takes time, so the cached policy may be outdated.
   key.forget()
-  return measured === body ? input : { ...input, body: measured, raw: null }
+  return measured === body ? input : { ...input, body: measured, raw: null, releaseRaw: undefined }
 }
 
 type UserPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number]

@@ -24,7 +24,10 @@ export type ChatRunInput<K extends DirectKind> = {
   kind: K
   key: ResolvedKey
   body: DirectKinds[K]['request']
+  /** The bytes of the body, which may be sent on; null: there are none, or they are not needed any more. */
   raw: Buffer | null
+  /** Called once the bytes of the body are not sent again; absent where others than this run have them. */
+  releaseRaw?: (() => void) | undefined
   features: Features
   requestId: string
   /** The caller's name of the conversation; its requests go to the same target. */

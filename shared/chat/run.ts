@@ -233,6 +233,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const attempt: RunAttempt<K> = {
       ...admitted,
       monitor,
+      input: this.#input,
       upstreams: services.upstreams,
       route: monitor.route,
       ...prepared,

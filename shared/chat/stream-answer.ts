@@ -113,6 +113,7 @@ class StreamedAnswer extends AnswerReceiver {
     if (text === '') return
     const { client } = this.attempt
     this.#open()
+    if (!this.#answered) this.#dropRequest()
     this.#answered = true
     this.#heartbeat.ticks = 0
     if (client.write(text, this.#relay.encoding) || this.#paused) return
@@ -123,6 +124,22 @@ class StreamedAnswer extends AnswerReceiver {
       this.#paused = false
       this.resume()
     })
+  }
+
+  /**
+   * Drops the bytes of the request, as received and as sent: once the client has something of an answer, no other provider is asked. A
+   * conversation of an agent has a megabyte of each, and its answer takes a minute.
+   */
+  #dropRequest(): void {
+    const { input, call, requests } = this.attempt
+    const [request, ...others] = requests
+    // Others may not have been sent yet.
+    if (others.length > 0) return
+    request!.body = ''
+    call.raw = null
+    if (!input) return
+    input.raw = null
+    input.releaseRaw?.()
   }
 
   /** How long to read on for the usage, now that the client has disconnected. */

@@ -4,6 +4,9 @@ import { PieceCollector } from './byte-budget.ts'
 import { CodingError, ContentDecoder } from './content-coding.ts'
 import { tunnelConnector } from './tunnel.ts'
 
+/** The client drops a request of more bytes once it is sent, instead of keeping it until the response has ended. */
+export const minReleasedBytes = 64 * 1024
+
 /** Flushed at this size: receivers could already be working. */
 const maxWaiting = 16
 
@@ -90,13 +93,45 @@ export function openPool(
   connections: number,
   proxy: string | null = null,
 ): Dispatcher {
-  return new Pool(origin, {
+  return new ReleasingPool(origin, {
     connections,
     pipelining: 1,
     keepAliveTimeout: 60_000,
     connect: proxy === null ? { timeout: timeoutMs, noDelay: true } : tunnelConnector({ proxy, timeoutMs }),
     factory: (url, options) => new Client(url, options as Client.Options),
   })
+}
+
+/** A pool that drops large requests once they are sent. */
+class ReleasingPool extends Pool {
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    const { body, headers } = options
+    const isLarge = (typeof body === 'string' || Buffer.isBuffer(body)) && body.length > minReleasedBytes
+    if (!isLarge) return super.dispatch(options, handler)
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body
+    // The form of the body does not show its length.
+    const sent = { ...(headers as Record<string, string>), 'content-length': String(bytes.length) }
+    return super.dispatch({ ...options, headers: sent, body: new OneTimeBody(bytes) as unknown as Readable }, handler)
+  }
+}
+
+/** Can be iterated over once, and has nothing afterwards: a Buffer would be kept until the response has ended. */
+class OneTimeBody implements Iterable<Buffer> {
+  #bytes: Buffer | null
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+  }
+
+  *[Symbol.iterator](): Generator<Buffer> {
+    yield this.#take()
+  }
+
+  #take(): Buffer {
+    const bytes = this.#bytes!
+    this.#bytes = null
+    return bytes
+  }
 }
 
 export function isSuccess(status: number): boolean {

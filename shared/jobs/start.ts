@@ -4,6 +4,7 @@ import { formatNames } from '../base/names.ts'
 import { elapsedMs } from '../base/time.ts'
 import { storedPreferences } from '../catalog/provider-preferences.ts'
 import { messageOf } from '../engine/report.ts'
+import { InlineFiles } from '../files/inline-files.ts'
 import { sourcesOf } from '../files/sources.ts'
 import { findOwnKeys } from '../keys/own-keys.ts'
 import { organisationSuspended } from '../keys/policy.ts'
@@ -30,6 +31,7 @@ const unconfiguredDelayMs = 30_000
 const retryDelayMs = { min: 2_000, max: 60_000 }
 const maxSaveTries = 20
 const saveRetryDelayMs = 2_000
+const laterCodes: ReadonlySet<string> = new Set(['rate_limit_exceeded', 'service_unavailable'])
 
 /** The outcome of one start attempt. `refused` had no effect; after `unclear` the effect is unknown. */
 type Attempt =
@@ -187,7 +189,9 @@ async function tryToStart(services: JobServices, job: Job, target: Target): Prom
   })
   try {
     const call = await buildCall(services, job, target, jobProvider)
-    const operation = await adapter.start(call, tracked, job.operation as Operation | null)
+    const files = new InlineFiles(services.budgets.remoteFiles, job.organisationId, call.sources)
+    const before = job.operation as Operation | null
+    const operation = await files.during(call.sources, sources => adapter.start({ ...call, sources }, tracked, before))
     reportHealth(services, job, target, null)
     await saveOperation(services, job, operation, jobProvider)
     return { outcome: 'started' }
@@ -205,6 +209,8 @@ function classifyFailure(services: Platform, job: Job, target: Target, error: un
     }
     return hadNoEffect(error) || !sent ? { outcome: 'refused', error } : { outcome: 'unclear', error }
   }
+  // The memory for its files is used by other starts, or the storage is away: a later start can succeed.
+  if (!sent && error instanceof GatewayError && laterCodes.has(error.code)) return { outcome: 'refused' }
   if (!sent && error instanceof GatewayError) return { outcome: 'refused', error }
   services.log.error({ err: error, job: job.id }, 'cannot start a job')
   if (!sent) return { outcome: 'refused' }

@@ -7,6 +7,7 @@ import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { failureOutcome, formatUsd, type Report, type RequestLabels, type RunOutcome } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
+import { InlineFiles } from '../files/inline-files.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
 import { SoundConversion } from '../files/sound-conversion.ts'
 import { sourcesOf } from '../files/sources.ts'
@@ -30,7 +31,7 @@ import type { Reservation } from '../wallet/admission.ts'
 import { flatCost } from '../wallet/reservation.ts'
 import type { Delivery, DeliveryResult } from './delivery.ts'
 import { failedEvent } from './events.ts'
-import { InlineFiles, type Work } from './work.ts'
+import type { Work } from './work.ts'
 
 /** One validated media request and its delivery. */
 export type MediaRunInput<K extends SyncKind> = {

@@ -79,7 +79,7 @@ export type SessionGuard = {
   /** Parses the frame. Returns why it must not reach the provider, or null. */
   refusal(frame: Buffer, judge: JudgeModel): GatewayError | null
   /** The frame to forward, of one that is suspected and not refused; by default the frame itself. */
-  strip?(frame: Buffer): Buffer
+  strip?(frame: Buffer, judge: JudgeModel): Buffer
 }
 
 /**

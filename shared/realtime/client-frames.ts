@@ -129,7 +129,7 @@ export class ClientFrames {
       warn(refusal)
       return null
     }
-    const kept = suspicious?.strip?.(frame) ?? frame
+    const kept = suspicious?.strip?.(frame, this.#judge) ?? frame
     return isOpening ? opening(kept, target) : kept
   }
 

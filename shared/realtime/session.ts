@@ -125,9 +125,8 @@ export class Session {
     }
     this.#relay = new SocketRelay(client, opened.socket, events, this.#services.monotonic)
     if (!settings || !input.settings) return
-    const frame = settings(input.settings)
-    this.#meter.countSent(Buffer.from(frame), null, this.#services.monotonic.now())
-    this.#relay.send('upstream', frame)
+    const frame = Buffer.from(settings(input.settings))
+    this.#clientFrames.take(frame, kept => this.#relay?.send('upstream', kept.toString()))
   }
 
   /** Abandons a session whose client disconnected before it started. */

@@ -158,6 +158,74 @@ test.serial('403 for tasks that a session delegates to a model which its key may
   session.socket.terminate()
 })
 
+const writes = 'gpt-4o-transcribe'
+/** The settings of a session that is transcribed by a model, as they are now and as the beta had them. */
+const transcribedBy = (model: string | null) => [
+  { voice: 'marin', audio: { input: { noise_reduction: { type: 'near_field' }, transcription: model && { model } } } },
+  { voice: 'marin', input_audio_transcription: model && { model } },
+]
+
+test.serial(
+  'a transcription by a model that the key may not use is turned off in the settings of a session',
+  async t => {
+    const key = await world.gateway.key(account.organisationId, 'live', { model_allowlist: [openai] })
+    const session = await talk(world, key, openai)
+    for (const settings of transcribedBy(`${writes}-2025-12-15`)) await pass(session, update(settings))
+    const kept = transcribedBy(null).map(session => ({ type: 'session.update', session }))
+    t.deepEqual(settingsIn(session), kept)
+    t.deepEqual([session.closed, session.events], [null, []])
+    session.socket.terminate()
+  },
+)
+
+test.serial('a transcription by a model that the key may use is kept, also by one without a price', async t => {
+  const key = await world.gateway.key(account.organisationId, 'live', { model_allowlist: [openai, writes] })
+  const session = await talk(world, key, openai)
+  const settings = [...transcribedBy(writes), ...transcribedBy('whisper-next')]
+  for (const one of settings) await pass(session, update(one))
+  t.deepEqual(
+    settingsIn(session).map(({ session }) => session),
+    settings,
+  )
+  session.socket.terminate()
+})
+
+test.serial('403 for a session that only writes down by a model that its key may not use', async t => {
+  const key = await world.gateway.key(account.organisationId, 'live', { model_allowlist: [openai] })
+  const session = await talk(world, key, openai)
+  const [current, beta] = transcribedBy(writes)
+  session.socket.send(update({ type: 'transcription', ...current }))
+  session.socket.send(json({ type: 'transcription_session.update', session: beta }))
+  await pass(session, update({ voice: 'marin' }))
+  t.is(settingsIn(session).length, 1)
+  await eventually(() => session.events.length === 2, 'both frames are answered')
+  t.deepEqual(
+    session.events.map(({ error }) => [error.code, error.param]),
+    [
+      ['model_not_allowed', 'session.audio.input.transcription.model'],
+      ['model_not_allowed', 'session.input_audio_transcription.model'],
+    ],
+  )
+  session.socket.terminate()
+})
+
+test.serial('a client secret’s transcription by a model that its key may not use is turned off', async t => {
+  const key = await world.gateway.key(account.organisationId, 'live', { model_allowlist: [openai] })
+  const [settings] = transcribedBy(writes)
+  const body = { session: { type: 'realtime', model: openai, ...settings } }
+  const answer = await world.gateway.fetch('/v1/realtime/client_secrets', { key, body })
+  const { value } = (await answer.json()) as { value: string }
+  const session = await talk(world, value, openai)
+  await eventually(() => settingsIn(session).length > 0, 'its settings came')
+  t.deepEqual(settingsIn(session), [
+    { type: 'session.update', session: { type: 'realtime', ...transcribedBy(null)[0] } },
+  ])
+  session.socket.terminate()
+})
+
+/** What the provider has received of a session's settings. */
+const settingsIn = ({ provider }: Talk) => provider.events.filter(({ type }) => type === 'session.update')
+
 /** Sends a frame and waits until the provider has it. */
 async function pass({ socket, provider }: Talk, frame: string | Buffer): Promise<void> {
   const count = provider.frames.length + 1

@@ -1,4 +1,3 @@
-import { GatewayError } from '../../../base/errors.ts'
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { formatPath } from '../../../base/json.ts'
@@ -17,7 +16,7 @@ import type { Json } from '../../toolkit/json-fields.ts'
 import { orEscaped } from '../../toolkit/marks.ts'
 import { addContent, newWork, noContent, PendingResponses, usesOfEnded } from '../../toolkit/pending-responses.ts'
 import { isText, jsonBytes, textBytes } from '../../toolkit/read-frame.ts'
-import { checkUnpriced, refusalOf, toolGuard, unsupported } from '../../toolkit/tool-guard.ts'
+import { checkUnpriced, modelNotAllowed, refusalOf, toolGuard, unsupported } from '../../toolkit/tool-guard.ts'
 import { type ClientContent, charactersPerToken, contentOf, readClientContent } from './realtime-content.ts'
 import { eventOf, nameOf, secondsOf, tokensUsed } from './realtime-usage.ts'
 
@@ -219,8 +218,7 @@ function checkNames(value: unknown, judge: JudgeModel, path: readonly string[] =
 
 function checkModel(model: string, judge: JudgeModel, path: readonly string[]): void {
   const fault = judge(model)
-  const name = formatPath([model])
-  if (fault === 'unpriced') throw unsupported(`There is no price for \`${name}\` here: name another model.`, path)
-  if (fault === 'not_allowed')
-    throw new GatewayError('model_not_allowed', `This key may not use \`${name}\`.`, { param: formatPath([...path]) })
+  if (fault === 'unpriced')
+    throw unsupported(`There is no price for \`${formatPath([model])}\` here: name another model.`, path)
+  if (fault === 'not_allowed') throw modelNotAllowed(model, path)
 }
