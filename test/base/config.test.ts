@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import fc from 'fast-check'
 import { startWarnings } from '../../api/start-warnings.ts'
 import { type Config, ConfigError, loadConfig, nodeFault } from '../../shared/base/config.ts'
@@ -156,6 +158,21 @@ test('defaults and every variable by its documented name', t => {
     workerConcurrency: 7,
   })
   t.like(set, { logLevel: 'debug', allowPrivateUrls: true, marginPpm: 0n })
+})
+
+test('the memory for bodies is a sixth of the heap, 20 to 512 MiB', async t => {
+  const config = JSON.stringify(join(import.meta.dirname, '../../shared/base/config.ts'))
+  const script = `const { loadConfig } = await import(${config})
+    console.log(loadConfig(process.env).maxBodyBytes / 2 ** 20)`
+  const defaultMib = async (heapMib: number) => {
+    const size = [`--max-old-space-size=${heapMib}`, '--max-semi-space-size=1']
+    const flags = [...size, '--input-type=module', '--eval', script]
+    const { stdout } = await promisify(execFile)(process.execPath, flags, { env: { ...stores, DATA_DIR: dataDir } })
+    return Number(stdout)
+  }
+  const [small, usual, large] = await Promise.all([60, 1_200, 8_000].map(defaultMib))
+  t.deepEqual([small, large], [20, 512])
+  t.true(usual! >= 200 && usual! < 220)
 })
 
 test('an empty variable is as good as none', t => {
