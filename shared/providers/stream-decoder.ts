@@ -7,6 +7,7 @@ export type SseEvent = { event: string; data: string }
 export type NativeEvent = {
   choices: { index: number; delta?: Record<string, unknown>; usage?: unknown }[]
   x_groq?: unknown
+  created?: unknown
 }
 
 /**
@@ -17,7 +18,8 @@ export type NativeEvent = {
  * whose chunks have another, undefined until it is whole; `promptUsage`: that of the prompt, which comes first; `webSearches`:
  * how often the model has searched so far, where the chunks do not show it. `end` returns the last chunks of a response
  * whose connection has closed. `passes`: whether a native event that only adds to its choices can be forwarded as
- * received; it is recorded if so, and must be pushed if not.
+ * received; it is recorded if so, and must be pushed if not. `rewrote`: whether what the last event gave differs from what was
+ * received, so that its bytes cannot be forwarded.
  */
 export type StreamDecoder<C> = {
   push(event: SseEvent, part?: number): C[]
@@ -28,6 +30,7 @@ export type StreamDecoder<C> = {
   readonly webSearches?: number | undefined
   end?(): C[]
   passes?(event: NativeEvent): boolean
+  readonly rewrote?: boolean
 }
 
 /** A decoder of what another one decodes: subclasses say what they make of its chunks. */

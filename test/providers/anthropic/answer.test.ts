@@ -51,7 +51,8 @@ for (const [stopReason, finish] of [
   ['something_new', 'stop'],
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
-  ['tool_use', 'tool_calls'],
+  // Of calls that it does not make.
+  ['tool_use', 'stop'],
   ['refusal', 'content_filter'],
 ] as const) {
   test(`finish: ${stopReason} is ${finish}`, t => {

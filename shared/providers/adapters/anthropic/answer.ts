@@ -3,6 +3,7 @@ import { sumUsages, type Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, ToolCall } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
+import { finishWith } from '../../toolkit/finish-reason.ts'
 import { invalidResponse, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 
@@ -175,7 +176,7 @@ export function completionFrom(json: unknown, asked1hCache: boolean): ChatComple
           ...(toolCalls.length > 0 && { tool_calls: toolCalls }),
         },
         logprobs: null,
-        finish_reason: finishReasonOf(stopReason),
+        finish_reason: finishWith(finishReasonOf(stopReason), toolCalls.length > 0 ? 'tool_calls' : null),
       },
     ],
     ...(usage && { usage }),

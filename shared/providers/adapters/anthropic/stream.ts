@@ -2,6 +2,7 @@ import { unixNow } from '../../../base/time.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { finishWith } from '../../toolkit/finish-reason.ts'
 import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 import { Counters, completionId, refusalText } from './answer.ts'
@@ -116,7 +117,8 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
     this.#finished = true
     const stopReason = textIn(reason, 'stop_reason')
     const refusal = refusalText(stopReason, details)
-    return this.#chunk(refusal === null ? {} : { refusal }, finishReasonOf(stopReason))
+    const finish = finishWith(finishReasonOf(stopReason), this.#toolCount > 0 ? 'tool_calls' : null)
+    return this.#chunk(refusal === null ? {} : { refusal }, finish)
   }
 
   #stop(): ChatChunk[] {
