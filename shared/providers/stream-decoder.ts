@@ -1,4 +1,5 @@
 import type { Usage } from '../base/usage.ts'
+import type { ChatChunk } from '../kinds/chat.ts'
 
 /** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */
 export type SseEvent = { event: string; data: string }
@@ -53,5 +54,12 @@ export abstract class WrappingDecoder<From, To> implements StreamDecoder<To> {
 
   get webSearches(): number | undefined {
     return this.decoder.webSearches
+  }
+}
+
+/** A decoder of the chunks of a chat answer. Those that come once its connection has closed have no choices to change. */
+export abstract class ChatWrappingDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
+  end(): ChatChunk[] {
+    return this.decoder.end?.() ?? []
   }
 }

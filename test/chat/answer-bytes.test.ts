@@ -1,7 +1,7 @@
 import { messageEvents, messageReply } from '../emulators/anthropic.ts'
 import type { Reply } from '../emulators/emulator.ts'
 import { framed } from '../emulators/emulator.ts'
-import { startWorld } from '../support/chat/gateway.ts'
+import { chargedNano, expectedNano, startWorld } from '../support/chat/gateway.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 
@@ -130,6 +130,32 @@ for (const eol of ['\n', '\r\n', '\r'] as const)
     t.true(text.includes('"message_stop"'), text)
     t.false(text.includes('event: error'), text)
   })
+
+test.serial(
+  '200 streamed from a server of Claude’s dialect that closes after the stop reason, billed as it states',
+  async t => {
+    const whole = { ...claude, stop_details: null } as Parameters<typeof messageEvents>[0]
+    const model = 'claude-haiku-4-5'
+    for (const [path, body, end] of [
+      ['/v1/chat/completions', { messages: user, stream_options: { include_usage: true } }, /"finish_reason":"stop"/],
+      ['/v1/messages', { max_tokens: 9, messages: user }, /"stop_reason":"end_turn"/],
+      ['/v1/responses', { input: 'Hi' }, /response\.completed/],
+      [`/v1beta/models/${model}:streamGenerateContent?alt=sse`, { contents: [{ parts: [{ text: 'Hi' }] }] }, /STOP/],
+    ] as const) {
+      world.anthropic.next((_request, reply) => {
+        reply.writeHead(200, { 'content-type': 'text/event-stream' })
+        reply.end(framed(messageEvents(whole).slice(0, -1)))
+      })
+      const account = await world.gateway.account()
+      const response = await world.gateway.fetch(path, { key: account.live, body: { model, stream: true, ...body } })
+      const text = await response.text()
+      t.regex(text, end)
+      t.false(/"error":\s*\{/.test(text), text)
+      const counts = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }
+      t.is(await chargedNano(world, account), expectedNano(model, counts), path)
+    }
+  },
+)
 
 test.serial('200 on /v1/chat/completions: nulls in an answer of Gemini are absent', async t => {
   const nulls = { safetyRatings: null, citationMetadata: null, groundingMetadata: null, logprobsResult: null }

@@ -151,7 +151,8 @@ export function completionFrom(json: unknown, asked1hCache: boolean): ChatComple
       details.push(redactedDetail(details.length, textIn(block.data, 'redacted thinking')))
     if (block.type === 'tool_use') {
       const name = textIn(block.name, 'tool name')
-      const input = JSON.stringify(objectIn(block.input, 'tool input'))
+      // GLM writes null where there is none (sipeed/picoclaw#1663).
+      const input = JSON.stringify(objectIn(block.input ?? {}, 'tool input'))
       toolCalls.push({ id: textIn(block.id, 'tool id'), type: 'function', function: { name, arguments: input } })
     }
   }

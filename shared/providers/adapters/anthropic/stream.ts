@@ -16,7 +16,8 @@ type OpenTool = { index: number; input: unknown; sent: boolean }
  * are ignored, as the API's client guidelines require; an event without a type is malformed.
  */
 export class MessageDecoder implements StreamDecoder<ChatChunk> {
-  done = false
+  /** `message_stop` is the final event. */
+  over = false
   #head: Pick<ChatChunk, 'id' | 'object' | 'created' | 'model'> | undefined
   #finished = false
   #toolCount = 0
@@ -31,14 +32,14 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
     this.#counters = new Counters(asked1hCache)
   }
 
-  /** `message_stop` is the final event. */
-  get over(): boolean {
-    return this.done
+  /** Servers of this dialect may close the connection without the final event (esengine/DeepSeek-Reasonix#8756). */
+  get done(): boolean {
+    return this.#finished
   }
 
   /** Throws a ProviderError when the event reports an error or is malformed. */
   push({ data }: SseEvent): ChatChunk[] {
-    if (this.done || data === '') return []
+    if (this.over || data === '') return []
     const event = parseEvent(data)
     switch (textIn(event.type, 'type')) {
       case 'message_start':
@@ -58,6 +59,10 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
       default:
         return []
     }
+  }
+
+  end(): ChatChunk[] {
+    return this.#finished && !this.over ? this.#stop() : []
   }
 
   #start(message: Json): ChatChunk[] {
@@ -123,7 +128,7 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
 
   #stop(): ChatChunk[] {
     if (!this.#head || !this.#finished) throw invalidResponse('the message stopped without a stop_reason')
-    this.done = true
+    this.over = true
     const { usage } = this.#counters
     return usage ? [{ ...this.#head, choices: [], usage }] : []
   }
