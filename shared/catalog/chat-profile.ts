@@ -46,8 +46,15 @@ export const chatProfile = z
      * provider's own state in it.
      */
     tool_call_id: z.enum(['any', 'max_64', 'word_64', 'alphanumeric_9', 'signed']),
+    /**
+     * Whether items of its Responses may have any id; else those are left out that do not begin with the letters of their type, or are
+     * longer than 64 characters.
+     */
+    any_item_ids: z.boolean(),
     /** Whether a tool call's id may occur once in a conversation only. */
     unique_call_ids: z.boolean(),
+    /** Whether the arguments of an earlier call may be any text; else what is no JSON object is sent within one. */
+    any_arguments: z.boolean(),
     /** `dotted_64`: dots and colons, too. `lettered_64`: a letter first. */
     tool_name: z.enum(['word_64', 'word_128', 'dotted_64', 'lettered_64']),
     max_tools: z.int().positive(),

@@ -1,5 +1,6 @@
 import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
+import { withoutMark } from '../base/json.ts'
 import { memberText } from '../base/json-member.ts'
 import { ShutdownError } from '../base/shutdown.ts'
 import { canReason } from '../catalog/traits.ts'
@@ -116,7 +117,8 @@ export abstract class AnswerReceiver implements PartsSink {
   #exchange: Exchange | null = null
   #unwatch: (() => void) | null = null
   protected headers: ResponseHeaders = {}
-  #errorBody = ''
+  readonly #errorChunks: Buffer[] = []
+  #errorBytes = 0
 
   constructor(attempt: Attempt<DirectKind>) {
     this.attempt = attempt
@@ -152,13 +154,15 @@ export abstract class AnswerReceiver implements PartsSink {
 
   /** Adds to the body of a refusal. */
   protected addErrorText(chunk: Buffer): void {
-    if (this.#errorBody.length < maxErrorBytes) this.#errorBody += chunk.toString()
+    if (this.#errorBytes >= maxErrorBytes) return
+    this.#errorBytes += chunk.length
+    this.#errorChunks.push(chunk)
   }
 
   /** The error that the provider's refusal stands for. */
   protected refusal(): ProviderError {
     const { protocol, requests } = this.attempt
-    const error = protocol.failure(this.status, this.headers, this.#errorBody)
+    const error = protocol.failure(this.status, this.headers, textOf(this.#errorChunks))
     const fieldOf = requests[0]?.fieldOf
     return fieldOf && error.param !== null ? withParam(error, fieldOf(error.param)) : error
   }
@@ -256,19 +260,22 @@ class WholeAnswer extends AnswerReceiver {
   }
 }
 
+/** The text of a body, whose characters may be split between chunks. */
+function textOf(chunks: readonly Buffer[]): string {
+  return withoutMark(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString()
+}
+
 /** Throws a SyntaxError for invalid JSON, or the ProviderError of a stream that is collected. `headers`: of the last answer. */
 function parseBodies(
   bodies: readonly Buffer[][],
   requests: readonly UpstreamRequest[],
   headers: ResponseHeaders,
 ): ReceivedAnswer {
-  const texts = bodies.map(chunks => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString())
-  const [text = ''] = texts
-  if (requests.some(({ collect }) => collect)) {
-    const collected = texts.map((one, part) => requests[part]!.collect?.(one, headers) ?? JSON.parse(one))
-    return { json: collected.length === 1 ? collected[0] : collected, text: null }
-  }
-  return texts.length === 1 ? { json: JSON.parse(text), text } : { json: texts.map(one => JSON.parse(one)), text: null }
+  const texts = bodies.map(textOf)
+  const collected = texts.map((text, part) => requests[part]!.collect?.(text, headers))
+  const answers = texts.map((text, part) => collected[part] ?? JSON.parse(text))
+  if (answers.length > 1) return { json: answers, text: null }
+  return { json: answers[0], text: collected[0] === undefined ? texts[0]! : null }
 }
 
 /** The signal belongs to the run and is collected with it; aborting a finished exchange has no effect. */

@@ -61,7 +61,9 @@ class TranslatingRelay extends StreamRelay {
     this.isClosing = true
     if (last) ignoreIncomplete(() => this.#accept(last, part))
     this.isClosing = --this.#open === 0
-    if (this.isClosing) this.assertComplete(this.#decoder.done)
+    if (!this.isClosing) return
+    for (const chunk of this.#decoder.end?.() ?? []) this.accept({ ...chunk, id: this.#id })
+    this.assertComplete(this.#decoder.done)
   }
 
   protected encode(text: string): string {

@@ -185,16 +185,17 @@ class PassingResponsesRelay extends ResponsesRelay {
       const event = parseEvent(Buffer.from(raw, 'latin1').toString())
       const decoded = event ? this.decoder.push(event) : []
       for (const one of decoded) this.record(one)
-      const text = this.info.fields ? this.#format(raw, decoded[0]) : raw
+      const text = this.info.fields || this.decoder.rewrote ? this.#format(raw, decoded[0]) : raw
       if (this.over) this.ending = { event: decoded[0]!, text }
       else if (event?.data.trim() !== '[DONE]') this.pass(text)
     }
   }
 
-  /** The bytes of an event, with the fields of the response that differ. */
+  /** The bytes of an event, with what differs from the received one. */
   #format(raw: string, event: ResponsesEvent | undefined): string {
-    if (!event || !('response' in event)) return raw
-    return asBytes(formatTypedEvent({ ...event, response: this.present(event.response) }))
+    if (event && 'response' in event)
+      return asBytes(formatTypedEvent({ ...event, response: this.present(event.response) }))
+    return event && this.decoder.rewrote ? asBytes(formatTypedEvent(event)) : raw
   }
 }
 

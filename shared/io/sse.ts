@@ -85,6 +85,11 @@ export class SseParser {
   }
 }
 
+/** Whether a whole body is one of server-sent events, as which no JSON begins. */
+export function isEventStream(text: string): boolean {
+  return /^\s*(?:data|event|id|retry)?:/.test(text)
+}
+
 /** Parses a text of complete events; comments are omitted. */
 export function parseEvents(text: string): ServerSentEvent[] {
   const events: ServerSentEvent[] = []

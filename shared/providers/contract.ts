@@ -81,7 +81,7 @@ export type UpstreamRequest = {
   reasoningDropped?: boolean // whether reasoning state was omitted, because another account or model made it
   // Our name of a field that the provider's error names, where the request is in another format than the adapter's.
   fieldOf?: (param: string) => string
-  // The whole answer, where the body alone is not it: of a stream that was asked for in its place, or with counts of the headers.
+  // The whole answer, where the body alone is not it: of a stream in its place, or with counts of the headers. Undefined: the body is it.
   collect?: (text: string, headers: Readonly<Record<string, string | string[] | undefined>>) => unknown
 }
 

@@ -1,5 +1,6 @@
 import { PassThrough, Readable } from 'node:stream'
 import { isObject } from '../base/is-object.ts'
+import { withoutMark } from '../base/json.ts'
 import { withBodyParameters, withHeaders } from '../catalog/request-additions.ts'
 import type { Deployment, ProviderRow } from '../catalog/schema.ts'
 import { uncompressed } from '../io/content-coding.ts'
@@ -70,11 +71,16 @@ export function openConnection({
   })
   const send = async (request: ProviderRequest): Promise<ProviderAnswer> => {
     const max = request.maxBytes ?? maxAnswerBytes
-    const { status, headers, body } = await collect(pool, await outgoing(request), timeoutsFor(request), max, {
+    const {
+      status,
+      headers,
+      body: bytes,
+    } = await collect(pool, await outgoing(request), timeoutsFor(request), max, {
       signal: request.signal,
     }).catch(error => {
       throw toProviderError(error)
     })
+    const body = withoutMark(bytes)
     if (!isSuccess(status) && !request.allow?.includes(status))
       throw failureOf(protocol, status, headers, body.toString('utf8', 0, shownBodyBytes))
     const text = body.toString()

@@ -1,4 +1,5 @@
 import type { Usage } from '../base/usage.ts'
+import type { ChatChunk } from '../kinds/chat.ts'
 
 /** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */
 export type SseEvent = { event: string; data: string }
@@ -7,6 +8,7 @@ export type SseEvent = { event: string; data: string }
 export type NativeEvent = {
   choices: { index: number; delta?: Record<string, unknown>; usage?: unknown }[]
   x_groq?: unknown
+  created?: unknown
 }
 
 /**
@@ -17,7 +19,8 @@ export type NativeEvent = {
  * whose chunks have another, undefined until it is whole; `promptUsage`: that of the prompt, which comes first; `webSearches`:
  * how often the model has searched so far, where the chunks do not show it. `end` returns the last chunks of a response
  * whose connection has closed. `passes`: whether a native event that only adds to its choices can be forwarded as
- * received; it is recorded if so, and must be pushed if not.
+ * received; it is recorded if so, and must be pushed if not. `rewrote`: whether what the last event gave differs from what was
+ * received, so that its bytes cannot be forwarded.
  */
 export type StreamDecoder<C> = {
   push(event: SseEvent, part?: number): C[]
@@ -28,6 +31,7 @@ export type StreamDecoder<C> = {
   readonly webSearches?: number | undefined
   end?(): C[]
   passes?(event: NativeEvent): boolean
+  readonly rewrote?: boolean
 }
 
 /** A decoder of what another one decodes: subclasses say what they make of its chunks. */
@@ -50,5 +54,12 @@ export abstract class WrappingDecoder<From, To> implements StreamDecoder<To> {
 
   get webSearches(): number | undefined {
     return this.decoder.webSearches
+  }
+}
+
+/** A decoder of the chunks of a chat answer. Those that come once its connection has closed have no choices to change. */
+export abstract class ChatWrappingDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
+  end(): ChatChunk[] {
+    return this.decoder.end?.() ?? []
   }
 }

@@ -6,6 +6,9 @@ import { chargedNano } from '../support/chat/gateway.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
 
+// biome-ignore lint/suspicious/noExplicitAny: answers of three dialects
+type Any = any
+
 /** Whole answers of a provider that gives long ones as streams only: the gateway collects the stream. */
 const fireworks = use(test, () => startChatProvider('fireworks'))
 const together = use(test, startOpenAiEmulator)
@@ -103,6 +106,29 @@ test.serial('200 in Messages and Responses', async t => {
     [true, true],
   )
   t.is(messages.json.content[0].text, responses.json.output.at(-1).content[0].text)
+})
+
+test.serial('200 from a server that streams whatever is asked for, whole in each dialect', async t => {
+  const usage = { prompt_tokens: 5, completion_tokens: 3, total_tokens: 8 }
+  const all = [
+    chatChunk({ role: 'assistant', content: 'Hel' }),
+    chatChunk({ content: 'lo' }),
+    chatChunk({}, 'stop', { usage }),
+  ]
+  const streamed = events([...all.map(one => `data: ${JSON.stringify(one)}\n\n`), 'data: [DONE]\n\n'])
+  const only = { provider: { only: ['together'] } }
+  for (const [path, body, text] of [
+    ['/v1/chat/completions', question, (answer: Any) => answer.choices[0].message.content],
+    ['/v1/messages', { ...question, max_tokens: 50 }, (answer: Any) => answer.content[0].text],
+    ['/v1/responses', { input: 'Hello' }, (answer: Any) => answer.output.at(-1).content[0].text],
+  ] as const) {
+    together.next(streamed)
+    const answer = await ask({ ...body, ...only }, path)
+    t.is(answer.status, 200, answer.text)
+    t.is(text(answer.json), 'Hello')
+    t.not(together.requests.at(-1)!.body.stream, true)
+    t.true((await answer.charged()) > 0)
+  }
 })
 
 const chunk = (delta: object) => `data: ${JSON.stringify(chatChunk(delta))}\n\n`

@@ -145,6 +145,16 @@ test.serial('200 with keys that Claude refuses: the caller has its own in calls,
   t.deepEqual(tools[0].input_schema.required, [sentKey])
 })
 
+test.serial('200 with strict tools at Claude whose parameters have no type, which are closed objects, too', async t => {
+  for (const parameters of [{}, { properties: { city: { type: 'string' } } }]) {
+    const { status, text } = await ask('anthropic', { messages: weather, tools: [tool(parameters, { strict: true })] })
+    t.is(status, 200, text)
+    const [{ strict, input_schema: sent }] = emulators.anthropic.requests.at(-1)!.body.tools
+    t.true(strict)
+    t.like(sent, { type: 'object', additionalProperties: false })
+  }
+})
+
 test.serial('200 with more strict tools than Claude compiles: the first stay strict', async t => {
   const closed = { ...place, additionalProperties: false }
   const named = (count: number, parameters: Schema) =>

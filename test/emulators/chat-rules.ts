@@ -10,6 +10,7 @@ import {
   refused,
   unprocessable,
 } from './chat-rule.ts'
+import { brokenArguments, emptyTexts, extraCallMembers } from './conversation-rules.ts'
 import { Emulator, json, type Reply } from './emulator.ts'
 import { reply as answers } from './openai.ts'
 import { openaiRules } from './openai-chat-rules.ts'
@@ -122,6 +123,7 @@ const mistralFollowers: Record<string, string[]> = {
   tool: ['assistant', 'tool'],
 }
 const mistral: Rule[] = [
+  extraCallMembers,
   {
     source: 'mistralai/client-python: models of messages; https://github.com/Gage-Technologies/mistral-go/pull/2',
     refusal: ({ messages }) =>
@@ -278,6 +280,8 @@ const deepseek: Rule[] = [
 ]
 
 const moonshot: Rule[] = [
+  brokenArguments,
+  emptyTexts,
   {
     source:
       'https://github.com/can1357/oh-my-pi/issues/1077; java.agentscope.io/v2/en/integration/model/kimi: K3 and K2.7 Code always think',

@@ -40,6 +40,13 @@ export const openaiRules: readonly Rule[] = [
       refused("Unknown parameter: 'response_format.schema'.", 'response_format.schema', 'unknown_parameter'),
   },
   {
+    source: 'https://github.com/BerriAI/litellm/issues/5803',
+    refusal: ({ stream, stream_options: options }) =>
+      options !== undefined &&
+      !stream &&
+      refused("The 'stream_options' parameter is only allowed when 'stream' is enabled.", 'stream_options'),
+  },
+  {
     source: 'https://github.com/QwenLM/qwen-code/issues/2054',
     refusal: ({ tools }) => tools?.length === 0 && refused("[] is too short - 'tools'", 'tools'),
   },

@@ -157,6 +157,41 @@ const itemTypes = new Set(
 const partTypes = (role: string) =>
   role === 'assistant' ? ['output_text', 'refusal'] : ['input_text', 'input_image', 'input_file']
 
+/** The letters with which ids of items begin, as its refusals of others name them (octos-org/octos#32, openai/codex#33176). */
+const idPrefixes: Record<string, string> = {
+  message: 'msg',
+  function_call: 'fc',
+  custom_tool_call: 'ctc',
+  reasoning: 'rs',
+}
+
+/**
+ * Members of items. Null: BerriAI/litellm#13420; lengths: can1357/oh-my-pi#284; summaries: AAswordman/Operit#797; what the SDKs
+ * add: openai/openai-python#2374.
+ */
+function memberFault({ type = 'message', id, summary, ...item }: Body, at: string): Reply | null {
+  const prefix = idPrefixes[type] ?? ''
+  if (id?.length > 64) return tooLong(`${at}.id`, id)
+  if (id !== undefined && !String(id).startsWith(prefix))
+    return invalid(
+      `Invalid '${at}.id': '${id}'. Expected an ID that begins with '${prefix}'.`,
+      `${at}.id`,
+      'invalid_value',
+    )
+  if (type === 'reasoning' && summary === undefined)
+    return invalid(`Missing required parameter: '${at}.summary'.`, `${at}.summary`, 'missing_required_parameter')
+  const added =
+    'parsed_arguments' in item ? 'parsed_arguments' : item.content?.[0]?.parsed !== undefined && 'content[0].parsed'
+  if (added) return invalid(`Unknown parameter: '${at}.${added}'.`, `${at}.${added}`, 'unknown_parameter')
+  if (item.status === null)
+    return invalid(
+      `Invalid type for '${at}.status': expected one of 'in_progress', 'completed', or 'incomplete', but got null instead.`,
+      `${at}.status`,
+      'invalid_type',
+    )
+  return null
+}
+
 /**
  * Items. Their parts: the error text "Invalid value: 'text'. Supported values are: …"; calls and results:
  * continuedev/continue#10092, bytedance/trae-agent#245; reasoning: openai/openai-node#1567.
@@ -195,6 +230,9 @@ const notFound = (id: string) =>
 function refusalOf(body: Body): Reply | null {
   const unknown = Object.keys(body).find(name => !knownFields.has(name))
   if (unknown) return invalid(`Unknown parameter: '${unknown}'.`, unknown, 'unknown_parameter')
+  // BerriAI/litellm#5803 of chat; openai, ResponseCreateParams: "Only set this when you set `stream: true`."
+  if (body.stream_options != null && !body.stream)
+    return invalid("The 'stream_options' parameter is only allowed when 'stream' is enabled.", 'stream_options')
   if (body.store !== false) return invalid('This organization stores nothing.', 'store')
   const tool = [...(body.tools ?? []), ...itemTools(body.input)].findIndex((one: Body) => !knownTools.has(one.type))
   if (tool >= 0) return invalid(`Unsupported tool in tools[${tool}].`, `tools[${tool}].type`)
@@ -206,6 +244,8 @@ function refusalOf(body: Body): Reply | null {
     if (internal in item)
       return invalid(`Unknown parameter: 'input[${index}].${internal}'.`, `input[${index}]`, 'unknown_parameter')
     if (type === 'item_reference') return notFound(id)
+    const memberRefusal = memberFault(items[index], `input[${index}]`)
+    if (memberRefusal) return memberRefusal
     // Wei-Shaw/sub2api#6366
     if (type === 'compaction_trigger' && index < items.length - 1)
       return invalid("The 'compaction_trigger' item must be the final input item.", `input[${index}]`)

@@ -13,6 +13,8 @@ type Form = {
   /** Where the usage is, in the whole answer or the last chunk; at `usage` by default. */
   place?(ending: Json, usage: Json): Json
   usage?: Json
+  /** The time of each answer and chunk. */
+  created?: unknown
 }
 
 /** What every answer counts: 20 tokens of prompt, of which 8 were cached, and 12 of completion. */
@@ -154,6 +156,23 @@ export const servers: Record<string, Form> = {
     ],
     usage: { ...counted, ...cached },
   },
+  /** Times have decimals (envoyproxy/ai-gateway#962), and an empty list is what a call without arguments has (n8n-io/n8n#25731). */
+  SambaNova: {
+    message: said => ({
+      role: 'assistant',
+      content: said.text ?? null,
+      reasoning: said.reasoning,
+      ...callsOf(said, listForNone),
+    }),
+    deltas: said => [
+      { role: 'assistant', content: '' },
+      ...parts(said.reasoning).map(reasoning => ({ reasoning })),
+      ...parts(said.text).map(toContent),
+      ...(said.calls ? [callsOf(said, listForNone)] : []),
+    ],
+    usage: { ...counted, ...cached },
+    created: 1_795_132_800.4821,
+  },
   /** Id and name in every delta, nulls in others (mistralai/mistral-vibe#552, vercel/ai#1866: vLLM, SGLang, GLM). */
   vLLM: {
     message: said => ({
@@ -181,15 +200,17 @@ export const servers: Record<string, Form> = {
 
 /** The reply of a server that says this. */
 export function serverReply({ message, deltas, callsFinish = 'tool_calls', ...rest }: Form, said: Said): Reply {
+  const { created = head.created } = rest
   const { place = (ending: Json, usage: Json) => ({ ...ending, usage }), usage = counted } = rest
   const finish_reason = said.calls ? callsFinish : 'stop'
   return (request, response) => {
     if (!request.body.stream) {
       const choices = [{ index: 0, message: message(said), finish_reason }]
-      return json(200, place({ ...head, object: 'chat.completion', choices }, usage))(request, response)
+      return json(200, place({ ...head, created, object: 'chat.completion', choices }, usage))(request, response)
     }
     const chunk = (delta: Json, finish: string | null) => ({
       ...head,
+      created,
       object: 'chat.completion.chunk',
       choices: [{ index: 0, delta, finish_reason: finish }],
     })
@@ -217,6 +238,10 @@ function plainCalls(said: Said): Json {
     type: 'function',
     function: { name: call.name, arguments: argumentsOf(call) },
   }))
+}
+
+function listForNone({ name, args }: { name: string; args?: object }, index: number): Json {
+  return { index, id: `call_${index}`, type: 'function', function: { name, arguments: JSON.stringify(args ?? []) } }
 }
 
 function callsInOneDelta(said: Said): Json {

@@ -2,7 +2,7 @@ import { isObject } from '../../base/is-object.ts'
 import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
-import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../stream-decoder.ts'
+import { ChatWrappingDecoder, type SseEvent, type StreamDecoder } from '../stream-decoder.ts'
 import { JsonText } from './json-text.ts'
 import { GrammarBudget } from './schema-limits.ts'
 
@@ -196,7 +196,7 @@ type Progress = {
 }
 
 /** Turns the stream of an emulated format into that of a model that has the format. */
-export class JsonContentDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
+export class JsonContentDecoder extends ChatWrappingDecoder {
   readonly #by: 'tool' | 'prompt'
   readonly #root: 'object' | 'array' | null
   readonly #isAnswer: ReturnType<typeof answerCallTest>

@@ -4,13 +4,22 @@ import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { canReason, profileOf, servesResponses } from '../../catalog/traits.ts'
 import type { ChatMessage, ChatRequest } from '../../kinds/chat.ts'
 import type { Call, DirectAdapter, Target } from '../contract.ts'
+import { parseableArguments } from '../toolkit/call-arguments.ts'
 import { fieldBeyondResponses } from '../toolkit/chat-over-responses/request.ts'
 import { customArguments } from '../toolkit/custom-tools.ts'
 import { systemReminder } from '../toolkit/over-chat/user-parts.ts'
 import { withDropped } from '../toolkit/request-fields.ts'
 import { CallIds } from './call-ids.ts'
 import { emulationOf, JsonContentDecoder, withEmulatedFormat, withJsonContent } from './emulated-format.ts'
-import { assertFewImages, fitJsonWord } from './fit-contents.ts'
+import {
+  assertFewImages,
+  fitJsonWord,
+  fitParts,
+  isEmptyContent,
+  isPlainCall,
+  type Part,
+  textOf,
+} from './fit-contents.ts'
 import { fitAnswerSchema } from './fit-schema.ts'
 import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
 import {
@@ -252,7 +261,6 @@ function renamesTools(body: ChatRequest, target: Target): boolean {
 type AssistantMessage = Extract<ChatMessage, { role: 'assistant' }>
 type ToolMessage = Extract<ChatMessage, { role: 'tool' }>
 type ToolCall = NonNullable<AssistantMessage['tool_calls']>[number]
-type Part = { type: 'text'; text: string } | { type: 'refusal'; refusal: string }
 type Json = Record<string, unknown>
 
 /** The members of messages that a profile restricts; the others are handled by the translation to the dialect. */
@@ -336,8 +344,7 @@ class MessageFitter {
   isEmptyAnswer(message: ChatMessage): boolean {
     if (message.role !== 'assistant' || this.#profile.empty_answers) return false
     const { content, tool_calls: calls, refusal, audio } = message
-    const isEmpty = content == null || content.length === 0
-    return isEmpty && !calls?.length && !message.function_call && !refusal && !audio
+    return isEmptyContent(content) && !calls?.length && !message.function_call && !refusal && !audio
   }
 
   fit(message: ChatMessage): ChatMessage {
@@ -352,8 +359,8 @@ class MessageFitter {
       this.dropped.add(`messages.${name}`)
     }
     const { role, content } = message
-    if (Array.isArray(content) && !this.#profile.list_content && content.every(isText))
-      this.#change('content', textOf(content as Part[]))
+    const sent = Array.isArray(content) ? fitParts(content as Part[], this.#profile.list_content) : content
+    if (sent !== content) this.#change('content', sent)
     if (role === 'system' || role === 'developer') this.#fitSystem(message)
     else this.#hasTurns = true
     if (role === 'tool') this.#fitResult(message)
@@ -412,18 +419,14 @@ class MessageFitter {
     }
     const name = sentToolName(call.function.name, this.#profile)
     const keys = this.#tools.get(name)?.keys
-    if (id === call.id && name === call.function.name && !keys) return call
-    const args = keys ? sentArguments(call.function.arguments, keys) : call.function.arguments
-    return { ...call, id, function: { ...call.function, name, arguments: args } }
+    const { arguments: given } = call.function
+    const whole = this.#profile.any_arguments ? given : parseableArguments(given)
+    const isStrict = this.#profile.message_fields !== undefined && !isPlainCall(call)
+    if (id === call.id && name === call.function.name && whole === given && !keys && !isStrict) return call
+    const fn = { name, arguments: keys ? sentArguments(whole, keys) : whole }
+    if (isStrict) return { id, type: 'function', function: fn }
+    return { ...call, id, function: { ...call.function, ...fn } }
   }
-}
-
-function isText({ type }: { type: string }): boolean {
-  return type === 'text' || type === 'refusal'
-}
-
-function textOf(parts: readonly Part[]): string {
-  return parts.map(part => (part.type === 'text' ? part.text : part.refusal)).join('\n')
 }
 
 /** The rules for the whole conversation and its last message. */

@@ -1,5 +1,48 @@
+import { namesIn } from '../../base/names.ts'
 import type { ChatMessage } from '../../kinds/chat.ts'
 import type { Fitting } from './fitting.ts'
+
+export type Part = { type: 'text'; text: string } | { type: 'refusal'; refusal: string }
+
+/**
+ * The parts of a message as the provider takes them, the same list if it does: without empty texts, which say nothing and are
+ * refused by Z.ai beside an image (earendil-works/pi#9797) and by Moonshot beside calls (BerriAI/litellm#42186).
+ */
+export function fitParts(given: readonly Part[], takesLists: boolean): readonly Part[] | string {
+  const parts = given.some(isEmptyText) ? given.filter(part => !isEmptyText(part)) : given
+  if (parts.length === 0) return ''
+  return !takesLists && parts.every(isText) ? textOf(parts) : parts
+}
+
+/** Whether a content says nothing. */
+export function isEmptyContent(content: string | readonly object[] | null | undefined): boolean {
+  if (!Array.isArray(content)) return !content
+  return content.every(isEmptyText)
+}
+
+export function textOf(parts: readonly Part[]): string {
+  return parts.map(part => (part.type === 'text' ? part.text : part.refusal)).join('\n')
+}
+
+function isText({ type }: { type: string }): boolean {
+  return type === 'text' || type === 'refusal'
+}
+
+function isEmptyText(part: { type: string; text?: unknown }): boolean {
+  return part.type === 'text' && part.text === ''
+}
+
+const callMembers = namesIn('id type function')
+const functionMembers = namesIn('name arguments')
+
+/**
+ * Whether a call has the API's members only, as a server that knows its messages' members takes it: Mistral refuses others
+ * (zeroclaw-labs/zeroclaw#3572), such as the SDKs' `parsed_arguments`.
+ */
+export function isPlainCall(call: { function: object }): boolean {
+  const hasOnly = (value: object, names: ReadonlySet<string>) => Object.keys(value).every(name => names.has(name))
+  return hasOnly(call, callMembers) && hasOnly(call.function, functionMembers)
+}
 
 /** Throws 400 for more images than a request may have. */
 export function assertFewImages(fitting: Fitting, maxImages: number): void {

@@ -1,8 +1,11 @@
+import { isObject } from '../../base/is-object.ts'
+import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { profileOf } from '../../catalog/traits.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
-import type { ResponsesItem, ResponsesRequest } from '../../kinds/responses.ts'
+import { isReference, type ResponsesItem, type ResponsesRequest } from '../../kinds/responses.ts'
 import type { ResponsesTool } from '../../kinds/responses-tools.ts'
 import type { Target } from '../contract.ts'
+import { parseableArguments } from '../toolkit/call-arguments.ts'
 import { CallIds } from './call-ids.ts'
 import { fitSettings } from './fit-chat.ts'
 import { fitParametersSchema } from './fit-schema.ts'
@@ -49,19 +52,60 @@ export function fitResponses(body: ResponsesRequest, target: Target): FittedResp
   return { changes, dropped: namesOf(fitting.dropped), adjusted: namesOf(fitting.adjusted) }
 }
 
-/** The items with ids of calls in the form that the target accepts; the same list if all have it. */
-export function withFittedCallIds(input: readonly ResponsesItem[], target: Target): readonly ResponsesItem[] {
-  const ids = new CallIds(profileOf(target))
-  let sent: ResponsesItem[] | null = null
-  for (const [index, item] of input.entries()) {
-    const { call_id: id } = item as { call_id?: unknown }
-    const fitted = typeof id === 'string' ? ids.ofResult(id) : id
-    if (fitted !== id) {
-      sent ??= [...input]
-      sent[index] = { ...item, call_id: fitted } as ResponsesItem
-    }
-  }
-  return sent ?? input
+/** The letters with which OpenAI's ids of items begin, by their types. */
+const idPrefixes: Readonly<Record<string, string>> = {
+  message: 'msg',
+  function_call: 'fc',
+  custom_tool_call: 'ctc',
+  reasoning: 'rs',
+}
+const maxIdCharacters = 64
+
+/**
+ * The items of a conversation in the form that the target accepts, the same list if all have it. Nothing is stored, so that no
+ * item is found by its id, and one of another provider's form only refuses the request ("Expected an ID that begins with 'fc'",
+ * octos-org/octos#32, makecindy/cindy#4227). A member that is null is absent (BerriAI/litellm#13420).
+ */
+export function withFittedItems(input: readonly ResponsesItem[], target: Target): readonly ResponsesItem[] {
+  const profile = profileOf(target)
+  const ids = new CallIds(profile)
+  const fitted = input.map(item => fittedItem(item, ids, profile))
+  return fitted.every((item, index) => item === input[index]) ? input : fitted
+}
+
+function fittedItem(item: ResponsesItem, ids: CallIds, profile: ChatProfile): ResponsesItem {
+  const given: Record<string, unknown> = item
+  const changes: Record<string, unknown> = {}
+  for (const name in given) if (given[name] === null || name === 'parsed_arguments') changes[name] = undefined
+  const { call_id: callId, arguments: args, summary, content } = given
+  if (Array.isArray(content) && content.some(isParsed)) changes.content = content.map(withoutParsed)
+  if (typeof callId === 'string') changes.call_id = ids.ofResult(callId)
+  if (!profile.any_item_ids && !isReference(item) && !isItemId(given)) changes.id = undefined
+  if (item.type === 'function_call' && !profile.any_arguments) changes.arguments = parseableArguments(String(args))
+  // "Missing required parameter: 'input[7].summary'." (AAswordman/Operit#797, lidge-jun/opencodex#4673)
+  if (item.type === 'reasoning' && summary == null) changes.summary = []
+  const isSame = Object.keys(changes).every(name => changes[name] === given[name])
+  return isSame ? item : ({ ...item, ...changes } as ResponsesItem)
+}
+
+/**
+ * Whether a part has the value that OpenAI's SDKs add to a text that they parse, as they add `parsed_arguments` to calls. Neither is
+ * a member of the API, which refuses it ("Unknown parameter: 'input[2].parsed_arguments'", openai/openai-python#2374, #2720).
+ */
+function isParsed(part: unknown): part is { parsed: unknown } {
+  return isObject(part) && 'parsed' in part
+}
+
+function withoutParsed(part: unknown): unknown {
+  if (!isParsed(part)) return part
+  const { parsed: _parsed, ...others } = part
+  return others
+}
+
+/** Whether an item has an id in OpenAI's form, or none. */
+function isItemId({ type = 'message', id }: Readonly<Record<string, unknown>>): boolean {
+  if (typeof id !== 'string') return true
+  return id.length <= maxIdCharacters && id.startsWith(idPrefixes[String(type)] ?? '')
 }
 
 /** A function with parameters that the target accepts, the same tool if they are; `losesMeaning`: a rule is told in a text. */

@@ -46,8 +46,10 @@ export function fitParametersSchema(
 ): FittedSchema {
   const merger = new AlternativesMerger(schema, growth)
   const merged = takesCombinators ? { schema, losesMeaning: false } : merger.merge(schema)
-  // Anthropic compiles only the schemas of strict tools.
-  const fitted = fitSchema(merged.schema, dialect === 'closed_objects' && !strict ? null : dialect, merger)
+  // Anthropic compiles only the schemas of strict tools, all of which are objects, also those that do not say so.
+  const compiles = dialect === 'closed_objects' && strict
+  const whole = compiles && merged.schema.type === undefined ? { ...merged.schema, type: 'object' } : merged.schema
+  const fitted = fitSchema(whole, dialect === 'closed_objects' && !strict ? null : dialect, merger)
   return {
     schema: withRoot(fitted.schema, dialect),
     losesMeaning: merged.losesMeaning || fitted.losesMeaning,

@@ -3,7 +3,7 @@ import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { canReason } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
-import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../stream-decoder.ts'
+import { ChatWrappingDecoder, type SseEvent, type StreamDecoder } from '../stream-decoder.ts'
 import { customInput, functionOfCustom } from '../toolkit/custom-tools.ts'
 import { digestedName, type NameForm } from '../toolkit/digested-name.ts'
 import { isStrict } from '../toolkit/is-strict.ts'
@@ -254,7 +254,7 @@ function clientFunction(called: ToolCall['function'], { name, keys }: ClientTool
 type OpenCall = { choice: number; index: number; tool: ClientTool; id: string | undefined; text: string }
 
 /** Restores the client's tools in a stream. */
-export class ClientToolsDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
+export class ClientToolsDecoder extends ChatWrappingDecoder {
   readonly #tools: Tools
   /** By choice and index of the call. */
   readonly #open = new Map<string, OpenCall>()

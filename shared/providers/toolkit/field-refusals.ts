@@ -1,5 +1,4 @@
 import { GatewayError } from '../../base/errors.ts'
-import { isObject } from '../../base/is-object.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 
 /** A 400 for a malformed field of a request; `param` is its path, which the message names. */
@@ -10,19 +9,6 @@ export function invalid(param: string, message: string): GatewayError {
 /** A 400 for a field, or a value of one, that this model or its API cannot take; `param` is its path, which the message names. */
 export function unsupported(param: string, message: string): GatewayError {
   return new GatewayError('unsupported_capability', `${param}: ${message}`, { param })
-}
-
-/** The input of a tool from the arguments of a call, which are JSON in a string. Throws 400 naming `param` unless they are an object. */
-export function toolInput(text: string, param: string): object {
-  if (text.trim() === '') return {}
-  let input: unknown
-  try {
-    input = JSON.parse(text)
-  } catch {
-    throw invalid(param, 'is not valid JSON')
-  }
-  if (!isObject(input)) throw invalid(param, 'must be a JSON object')
-  return input
 }
 
 /** For APIs that give one answer, in text. Throws 400 for a request of more. */

@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import type { ChatChunk, ChatCompletion, ChatMessage } from '../../kinds/chat.ts'
 import type { ReasoningDetail } from '../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../contract.ts'
-import { type NativeEvent, type SseEvent, type StreamDecoder, WrappingDecoder } from '../stream-decoder.ts'
+import { ChatWrappingDecoder, type NativeEvent, type SseEvent, type StreamDecoder } from '../stream-decoder.ts'
 
 /**
  * Carries reasoning state for a chat adapter: the adapter gives and takes `reasoning_details` with its provider's own
@@ -35,7 +35,7 @@ function sealAnswer(answer: ChatCompletion, call: Call<'chat'>): ChatCompletion 
 }
 
 /** Seals the details in the chunks of a stream. */
-class SealingDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
+class SealingDecoder extends ChatWrappingDecoder {
   readonly #call: Call<'chat'>
   #sealer: DetailSealer | null = null
 

@@ -60,6 +60,7 @@ for (const [name, form] of Object.entries(servers)) {
       t.like(choices[0], { message: { role: 'assistant', content: thought.text }, finish_reason: 'stop' })
       t.falsy(choices[0]!.message.tool_calls?.length)
     }
+    for (const { created } of [whole, streamed]) t.true(Number.isInteger(created), String(created))
     t.like(whole.choices[0]!.message, { reasoning_content: thought.reasoning })
     t.is(whole.usage?.prompt_tokens_details?.cached_tokens, 8)
     t.like(whole.usage, { prompt_tokens: 20, completion_tokens: 12, total_tokens: 32 })

@@ -51,7 +51,8 @@ for (const [stopReason, finish] of [
   ['something_new', 'stop'],
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
-  ['tool_use', 'tool_calls'],
+  // Of calls that it does not make.
+  ['tool_use', 'stop'],
   ['refusal', 'content_filter'],
 ] as const) {
   test(`finish: ${stopReason} is ${finish}`, t => {
@@ -182,10 +183,19 @@ for (const [title, ttl, split, writes1h] of [
   })
 }
 
-test('stream: not done before message_stop', t => {
+test('stream: not done before the stop reason', t => {
   const list = eventsOf(messageEvents(message).map(sse))
-  t.false(decoded(list.slice(0, -1)).done)
+  t.false(decoded(list.slice(0, -2)).done)
+  t.true(decoded(list.slice(0, -1)).done)
   t.true(decoded(list).done)
+})
+
+test('answer: a call without input has no arguments', t => {
+  for (const input of [null, undefined]) {
+    const content = [{ type: 'tool_use', id: 'toolu_1', name: 'w', input }]
+    const [choice] = answerTo({ content, stop_reason: 'tool_use' }).choices
+    t.like(choice!.message.tool_calls![0], { function: { name: 'w', arguments: '{}' } })
+  }
 })
 
 const start = { type: 'message_start', message: { ...message, content: [] } }

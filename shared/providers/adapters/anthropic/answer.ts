@@ -3,6 +3,7 @@ import { sumUsages, type Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, ToolCall } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
+import { finishWith } from '../../toolkit/finish-reason.ts'
 import { invalidResponse, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 
@@ -150,7 +151,8 @@ export function completionFrom(json: unknown, asked1hCache: boolean): ChatComple
       details.push(redactedDetail(details.length, textIn(block.data, 'redacted thinking')))
     if (block.type === 'tool_use') {
       const name = textIn(block.name, 'tool name')
-      const input = JSON.stringify(objectIn(block.input, 'tool input'))
+      // GLM writes null where there is none (sipeed/picoclaw#1663).
+      const input = JSON.stringify(objectIn(block.input ?? {}, 'tool input'))
       toolCalls.push({ id: textIn(block.id, 'tool id'), type: 'function', function: { name, arguments: input } })
     }
   }
@@ -175,7 +177,7 @@ export function completionFrom(json: unknown, asked1hCache: boolean): ChatComple
           ...(toolCalls.length > 0 && { tool_calls: toolCalls }),
         },
         logprobs: null,
-        finish_reason: finishReasonOf(stopReason),
+        finish_reason: finishWith(finishReasonOf(stopReason), toolCalls.length > 0 ? 'tool_calls' : null),
       },
     ],
     ...(usage && { usage }),

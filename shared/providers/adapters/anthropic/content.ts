@@ -1,7 +1,8 @@
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
+import { argumentsObject } from '../../toolkit/call-arguments.ts'
 import { readDataUri, textOfFile } from '../../toolkit/data-uri.ts'
-import { invalid, toolInput, unsupported } from '../../toolkit/field-refusals.ts'
+import { invalid, unsupported } from '../../toolkit/field-refusals.ts'
 import { type ThinkingBlock, thinkingBlocks } from '../../toolkit/signed-thinking.ts'
 
 export type Source = { type: 'url'; url: string } | { type: 'base64'; media_type: string; data: string }
@@ -110,7 +111,7 @@ export function assistantBlocks(message: AssistantMessage, param: string): Block
   for (const [index, call] of (message.tool_calls ?? []).entries()) {
     const at = `${param}.tool_calls.${index}`
     if (call.type !== 'function') throw unsupported(`${at}.type`, 'only function tools can be called')
-    const input = toolInput(call.function.arguments, `${at}.function.arguments`)
+    const input = argumentsObject(call.function.arguments)
     blocks.push({ type: 'tool_use', id: call.id, name: call.function.name, input })
   }
   return blocks.length > 0 ? [...thinkingBlocks(message), ...blocks] : blocks

@@ -2,6 +2,7 @@ import { unixNow } from '../../../base/time.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { finishWith } from '../../toolkit/finish-reason.ts'
 import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 import { Counters, completionId, refusalText } from './answer.ts'
@@ -15,7 +16,8 @@ type OpenTool = { index: number; input: unknown; sent: boolean }
  * are ignored, as the API's client guidelines require; an event without a type is malformed.
  */
 export class MessageDecoder implements StreamDecoder<ChatChunk> {
-  done = false
+  /** `message_stop` is the final event. */
+  over = false
   #head: Pick<ChatChunk, 'id' | 'object' | 'created' | 'model'> | undefined
   #finished = false
   #toolCount = 0
@@ -30,14 +32,14 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
     this.#counters = new Counters(asked1hCache)
   }
 
-  /** `message_stop` is the final event. */
-  get over(): boolean {
-    return this.done
+  /** Servers of this dialect may close the connection without the final event (esengine/DeepSeek-Reasonix#8756). */
+  get done(): boolean {
+    return this.#finished
   }
 
   /** Throws a ProviderError when the event reports an error or is malformed. */
   push({ data }: SseEvent): ChatChunk[] {
-    if (this.done || data === '') return []
+    if (this.over || data === '') return []
     const event = parseEvent(data)
     switch (textIn(event.type, 'type')) {
       case 'message_start':
@@ -57,6 +59,10 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
       default:
         return []
     }
+  }
+
+  end(): ChatChunk[] {
+    return this.#finished && !this.over ? this.#stop() : []
   }
 
   #start(message: Json): ChatChunk[] {
@@ -116,12 +122,13 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
     this.#finished = true
     const stopReason = textIn(reason, 'stop_reason')
     const refusal = refusalText(stopReason, details)
-    return this.#chunk(refusal === null ? {} : { refusal }, finishReasonOf(stopReason))
+    const finish = finishWith(finishReasonOf(stopReason), this.#toolCount > 0 ? 'tool_calls' : null)
+    return this.#chunk(refusal === null ? {} : { refusal }, finish)
   }
 
   #stop(): ChatChunk[] {
     if (!this.#head || !this.#finished) throw invalidResponse('the message stopped without a stop_reason')
-    this.done = true
+    this.over = true
     const { usage } = this.#counters
     return usage ? [{ ...this.#head, choices: [], usage }] : []
   }

@@ -7,6 +7,7 @@ import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
+import { finishWith } from '../../toolkit/finish-reason.ts'
 import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 
@@ -14,7 +15,7 @@ import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts
  * The finish reason for a `stopReason`. Throws a ProviderError `model_fault` where the model wrote what the service could
  * not read.
  */
-export function finishReason(stopReason: string): FinishReason {
+export function finishReason(stopReason: string, hasCalls: boolean): FinishReason {
   switch (stopReason) {
     case 'guardrail_intervened':
     case 'content_filtered':
@@ -24,7 +25,7 @@ export function finishReason(stopReason: string): FinishReason {
     case 'malformed_model_output':
       throw unusable('output_parse_failed')
     default:
-      return finishReasonOf(stopReason)
+      return finishWith(finishReasonOf(stopReason), hasCalls ? 'tool_calls' : null)
   }
 }
 
@@ -59,7 +60,7 @@ export function completionFrom(json: unknown, { target }: Call<'chat'>): ChatCom
           ...(pieces.toolCalls.length > 0 && { tool_calls: pieces.toolCalls }),
         },
         logprobs: null,
-        finish_reason: finishReason(stopReason),
+        finish_reason: finishReason(stopReason, pieces.toolCalls.length > 0),
       },
     ],
     ...(usage && { usage }),

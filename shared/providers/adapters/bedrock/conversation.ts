@@ -1,7 +1,8 @@
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
+import { argumentsObject } from '../../toolkit/call-arguments.ts'
 import { readDataUri } from '../../toolkit/data-uri.ts'
-import { invalid, toolInput, unsupported } from '../../toolkit/field-refusals.ts'
+import { invalid, unsupported } from '../../toolkit/field-refusals.ts'
 import { systemReminder } from '../../toolkit/over-chat/user-parts.ts'
 import { thinkingBlocks } from '../../toolkit/signed-thinking.ts'
 
@@ -215,7 +216,7 @@ class ConversationWriter {
     for (const [index, call] of (message.tool_calls ?? []).entries()) {
       const at = `${param}.tool_calls.${index}`
       if (call.type !== 'function') throw unsupported(`${at}.type`, 'only function tools can be called')
-      const input = toolInput(call.function.arguments, `${at}.function.arguments`)
+      const input = argumentsObject(call.function.arguments)
       blocks.push({ toolUse: { toolUseId: call.id, name: call.function.name, input } })
     }
     // An answer of reasoning alone is refused.

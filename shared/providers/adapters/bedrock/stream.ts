@@ -48,7 +48,7 @@ export class ConverseDecoder implements StreamDecoder<ChatChunk> {
         return this.#closeBlock(event.contentBlockIndex)
       case 'messageStop':
         this.done = true
-        return this.#chunk({}, finishReason(textIn(event.stopReason, 'stopReason')))
+        return this.#chunk({}, finishReason(textIn(event.stopReason, 'stopReason'), this.#toolCount > 0))
       case 'metadata':
         return this.#finish(event)
       default:

@@ -2,7 +2,7 @@ import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
-import { toolInput } from '../../toolkit/field-refusals.ts'
+import { argumentsObject } from '../../toolkit/call-arguments.ts'
 import { decodeToolCallId } from '../../toolkit/tool-call-id.ts'
 import { audio, file, type InlineData, image } from './media.ts'
 
@@ -75,7 +75,7 @@ function modelParts(message: Of<'assistant'>, at: string, signs: boolean, called
     calledNames.set(toolCall.id, name)
     // Only the first call of a step carries a signature.
     const thoughtSignature = signature ?? (signs && index === 0 ? lostSignature : undefined)
-    const functionCall = { id, name, args: toolInput(toolCall.function.arguments, `${path}.function.arguments`) }
+    const functionCall = { id, name, args: argumentsObject(toolCall.function.arguments) }
     parts.push({ functionCall, ...(thoughtSignature && { thoughtSignature }) })
   }
   return parts

@@ -82,9 +82,16 @@ export function readEmbedded(json: unknown): { vectors: number[][]; tokens: numb
   return { vectors: embeddings.map(embedding => embedding.values), tokens: isCount ? Math.ceil(tokens) : undefined }
 }
 
+/** Optional members may also be null (anomalyco/opencode#44490), which is rare enough to be read a second time. */
 function understood<T>(schema: z.ZodType<T>, json: unknown): T {
-  const result = schema.safeParse(json)
+  const given = schema.safeParse(json)
+  const result = given.success ? given : schema.safeParse(withoutNulls(json))
   if (result.success) return result.data
   const path = result.error.issues[0]?.path.join('.') ?? ''
   throw new ProviderError('invalid_response', `Gemini's answer is not understood at "${path}"`)
+}
+
+function withoutNulls(json: unknown): unknown {
+  if (json === undefined) return json
+  return JSON.parse(JSON.stringify(json), (_name, value) => (value === null ? undefined : value))
 }

@@ -1,8 +1,10 @@
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { FinishReason } from '../../../kinds/chat.ts'
+import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
+import { type Called, finishWith } from '../../toolkit/finish-reason.ts'
 import type { Json } from '../../toolkit/json-fields.ts'
-import { type Called, finishWith, withTextContent } from './answer.ts'
+import { withTextContent } from './answer.ts'
 import { identifies, isGiven, typeOf } from './tool-calls.ts'
 
 /** A call in progress. `index` and `id` are what clients see, `source` and `sourceId` the server's own. */
@@ -115,7 +117,10 @@ function isUsual(call: unknown, progress: ChoiceProgress): boolean {
   if (known)
     return known.index === call.index && !isGiven(id) && (!isObject(fn) || (!fn.name && isOptionalText(fn.arguments)))
   if (!identifies(id) || !isGiven(call.type)) return false
-  return call.type !== 'function' || (isObject(fn) && isGiven(fn.name) && typeof fn.arguments === 'string')
+  if (call.type !== 'function') return true
+  return (
+    isObject(fn) && isGiven(fn.name) && typeof fn.arguments === 'string' && fn.arguments === beginningOf(fn.arguments)
+  )
 }
 
 function isOptionalText(value: unknown): boolean {
@@ -148,9 +153,10 @@ function begun(given: Json, progress: ChoiceProgress): Json {
   const name = typeof fn.name === 'string' ? fn.name : ''
   const source = Number.isInteger(given.index) ? (given.index as number) : index
   const isFunction = type === 'function'
-  const call = { index, source, id, sourceId: given.id, name, isFunction, hasArguments: !isBlank(fn.arguments) }
+  const begins = beginningOf(fn.arguments)
+  const call = { index, source, id, sourceId: given.id, name, isFunction, hasArguments: !isBlank(begins) }
   calls.push(call)
-  return { ...given, index, id, type, ...(call.isFunction && { function: { ...fn, arguments: textOf(fn.arguments) } }) }
+  return { ...given, index, id, type, ...(call.isFunction && { function: { ...fn, arguments: begins } }) }
 }
 
 /** A later delta of a call, without what clients would append to the first: they join texts of any member. */
@@ -176,6 +182,12 @@ function record(given: Json, progress: ChoiceProgress): void {
   const { index, id, type } = given as { index: number; id: string; type: string }
   const isFunction = type === 'function'
   progress.calls.push({ index, source: index, id, sourceId: id, name: String(fn.name ?? ''), isFunction, hasArguments })
+}
+
+/** The first part of the arguments; '' for what servers write where there are none. */
+function beginningOf(part: unknown): string {
+  const text = textOf(part)
+  return isWithoutArguments(text) ? '' : text
 }
 
 /** A part of the arguments, whatever it is: whitespace may be within them. */

@@ -1,10 +1,10 @@
 import { isObject } from '../../../base/is-object.ts'
 import { statedTierOf } from '../../../base/service-tier.ts'
-import { unixNow } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { FinishReason } from '../../../kinds/chat.ts'
 import { ProviderError } from '../../provider-error.ts'
+import { createdAt, isUnixTime } from '../../toolkit/created-at.ts'
 import type { Json } from '../../toolkit/json-fields.ts'
 
 /**
@@ -31,7 +31,7 @@ export function normaliseHead(json: Json, provider: ProviderRow): Json {
   const isPlain = json.obfuscation === undefined && json.provider === undefined && (usage || json.usage === undefined)
   const head = isPlain ? { ...json } : withoutOwn(json)
   if (typeof json.id !== 'string') head.id = ''
-  if (typeof json.created !== 'number') head.created = unixNow()
+  if (!isUnixTime(json.created)) head.created = createdAt(json.created)
   if (typeof json.model !== 'string') head.model = ''
   if (usage) head.usage = usage
   return head
@@ -66,6 +66,9 @@ const finishReasons = new Map<unknown, FinishReason>([
   ['sensitive', 'content_filter'],
 ])
 
+/** `abort` is vLLM's of an answer that its server stopped, for a restart or to make room (vllm-project/vllm#57082). */
+const failures = new Set<unknown>(['error', 'network_error', 'network-error', 'abort'])
+
 /**
  * A provider's finish reason as one of ours (an unknown one maps to `stop`). Throws a ProviderError when it reports a
  * failure. OpenRouter says `stop` of an answer that the server behind it broke off, whose own reason is beside it
@@ -73,24 +76,12 @@ const finishReasons = new Map<unknown, FinishReason>([
  */
 export function finishReason({ finish_reason: value, native_finish_reason: native }: Json): FinishReason {
   for (const reason of [value, native]) {
-    if (reason === 'error' || reason === 'network_error' || reason === 'network-error')
+    if (failures.has(reason))
       throw new ProviderError('server_error', 'The provider failed while it generated the answer.')
     if (reason === 'insufficient_system_resource')
       throw new ProviderError('overloaded', 'The provider ran out of capacity while it generated the answer.')
   }
   return finishReasons.get(value) ?? 'stop'
-}
-
-/** The calls in an answer: of tools, or of a function in the older form. */
-export type Called = 'tool_calls' | 'function_call' | null
-
-/**
- * The finish reason of an answer with these calls. Servers end calls with `stop` (Ollama, vLLM, OpenVINO, Google's
- * OpenAI endpoint), by which clients end their loop. OpenAI itself does so only for the one function that `tool_choice`
- * names: there it stays.
- */
-export function finishWith(reason: FinishReason, called: Called, isForced: boolean): FinishReason {
-  return reason === 'stop' && called && !isForced ? called : reason
 }
 
 /** The content of a message as the two texts of our format. */

@@ -1,18 +1,18 @@
 import { isObject } from '../../../base/is-object.ts'
-import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import { profileOf } from '../../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest } from '../../../kinds/chat.ts'
 import { type ReasoningDetail, reasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../../contract.ts'
 import type { NativeEvent } from '../../stream-decoder.ts'
+import { createdAt, isUnixTime } from '../../toolkit/created-at.ts'
+import { finishWith } from '../../toolkit/finish-reason.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
 import {
   extrasOf,
   finishReason,
-  finishWith,
   mapUnlessSame,
   normaliseHead,
   normaliseUsage,
@@ -49,7 +49,8 @@ import { completeCalls, completeFunction } from './tool-calls.ts'
  *   begins another call is another id at the same index, or an id or a name where there is no index. A repeated id or
  *   name is left out: clients append it.
  * - `stop` with calls becomes `tool_calls`, except where `tool_choice` names the function: there OpenAI itself says
- *   `stop`.
+ *   `stop`. `tool_calls` without calls becomes `stop`. `abort` is a failure.
+ * - `created` is a whole number.
  * - Thinking in a list becomes `reasoning_content`. Such parts are also accepted in the messages of a request.
  * - The usage is read where servers put it: `usage`, `x_groq.usage`, the choice; cached tokens at its top; tokens
  *   that only the total has are thoughts.
@@ -72,11 +73,11 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
     renameSeed(request)
     requestUsage(request)
     limitTokens(request)
-    const collects = streamLongAnswer(request)
+    streamLongAnswer(request)
     const sent = post('/chat/completions', request)
-    if (!marked && !collects) return sent
-    const collect = (text: string) => collectAnswer(text, createDecoder(new ChunkReader(call)))
-    return { ...sent, ...(marked && { cacheMarked: true }), ...(collects && { collect }) }
+    if (marked) sent.cacheMarked = true
+    if (!call.body.stream) sent.collect = text => collectAnswer(text, createDecoder(new ChunkReader(call)))
+    return sent
   },
   answer,
   stream: call => createDecoder(new ChunkReader(call)),
@@ -148,8 +149,8 @@ class ChunkReader {
     return { ...chunk, object: 'chat.completion.chunk', choices: pieces }
   }
 
-  passes({ choices, x_groq: groq }: NativeEvent): boolean {
-    if (isObject(groq) && groq.usage) return false
+  passes({ choices, x_groq: groq, created }: NativeEvent): boolean {
+    if ((isObject(groq) && groq.usage) || (created !== undefined && !isUnixTime(created))) return false
     if (!choices.every(({ index, delta, usage }) => !usage && this.#deltas.isUsual(index, delta!))) return false
     for (const { index, delta } of choices) this.#deltas.record(index, delta!)
     return true
@@ -182,7 +183,7 @@ function head(json: Json, provider: ProviderRow): Head {
   return {
     ...otherFields,
     id: typeof json.id === 'string' ? json.id : '',
-    created: typeof json.created === 'number' ? json.created : unixNow(),
+    created: createdAt(json.created),
     model: typeof json.model === 'string' ? json.model : '',
     ...(ownUsage && { usage: { ...ownUsage, ...extrasOf(json, provider) } }),
   }

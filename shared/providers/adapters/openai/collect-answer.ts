@@ -1,5 +1,5 @@
 import { isObject } from '../../../base/is-object.ts'
-import { parseEvents } from '../../../io/sse.ts'
+import { isEventStream, parseEvents } from '../../../io/sse.ts'
 import type { ChatChunk, ChatDelta } from '../../../kinds/chat.ts'
 import { ProviderError } from '../../provider-error.ts'
 import type { StreamDecoder } from '../../stream-decoder.ts'
@@ -7,10 +7,12 @@ import { type Json, parseJsonOrNull } from '../../toolkit/json-fields.ts'
 import { usageIn } from './answer.ts'
 
 /**
- * The whole answer that a stream amounts to, as its server would have sent it, for servers that give long answers as streams
- * only. Throws a ProviderError where the stream reports one, or broke off.
+ * The whole answer that a stream amounts to, as its server would have sent it; undefined if the body is no stream. Some servers
+ * give long answers as streams only, others all, whatever is asked for (unslothai/unsloth#6570, kaito-project/kaito#1880,
+ * sgl-project/mini-sglang#51). Throws a ProviderError where the stream reports one, or broke off.
  */
-export function collectAnswer(text: string, decoder: StreamDecoder<ChatChunk>): Json {
+export function collectAnswer(text: string, decoder: StreamDecoder<ChatChunk>): Json | undefined {
+  if (!isEventStream(text)) return undefined
   const head: Json = {}
   const choices = new Map<number, Json>()
   let usage: Json | undefined

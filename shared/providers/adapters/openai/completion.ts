@@ -1,8 +1,8 @@
 import { isObject } from '../../../base/is-object.ts'
-import { unixNow } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
 import type { DirectAdapter } from '../../contract.ts'
+import { createdAt, isUnixTime } from '../../toolkit/created-at.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { extrasOf, finishReason, mapUnlessSame, normaliseHead, normaliseUsage, usageIn } from './answer.ts'
@@ -29,7 +29,11 @@ export const completion: DirectAdapter<'completion'> = {
     whole.choices = mapUnlessSame(json.choices, wholeChoiceFrom)
     return whole as Completion
   },
-  stream: ({ target }) => createDecoder({ read: json => chunkFrom(json, target.provider) }),
+  stream: ({ target }) =>
+    createDecoder({
+      read: json => chunkFrom(json, target.provider),
+      passes: ({ created }) => created === undefined || isUnixTime(created),
+    }),
 }
 
 function chunkFrom(json: Json, provider: ProviderRow): Completion | null {
@@ -45,7 +49,7 @@ function head(json: Json, provider: ProviderRow): Completion {
     ...otherFields,
     id: typeof json.id === 'string' ? json.id : '',
     object: 'text_completion',
-    created: typeof json.created === 'number' ? json.created : unixNow(),
+    created: createdAt(json.created),
     model: typeof json.model === 'string' ? json.model : '',
     choices: [],
     ...(ownUsage && { usage: { ...ownUsage, ...extrasOf(json, provider) } }),
@@ -58,12 +62,21 @@ function wholeChoiceFrom(choice: unknown, position: number): CompletionChoice {
 }
 
 function choiceFrom(choice: unknown, position: number): CompletionChoice {
-  if (!isObject(choice) || typeof choice.text !== 'string') throw invalidResponse(`choice ${position} has no text`)
+  // A chunk that only finishes may have none.
+  const isSilent = isObject(choice) && choice.text == null && Boolean(choice.finish_reason)
+  if (!isObject(choice) || !(typeof choice.text === 'string' || isSilent))
+    throw invalidResponse(`choice ${position} has no text`)
   const reason = choice.finish_reason ? finishReason(choice) : null
   const finish_reason = reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason
   const index = Number.isInteger(choice.index) ? (choice.index as number) : position
-  const { text, logprobs = null } = choice
-  if (choice.index === index && choice.logprobs === logprobs && choice.finish_reason === finish_reason)
+  const { logprobs = null } = choice
+  const text = typeof choice.text === 'string' ? choice.text : ''
+  if (
+    choice.text === text &&
+    choice.index === index &&
+    choice.logprobs === logprobs &&
+    choice.finish_reason === finish_reason
+  )
     return choice as CompletionChoice
   return { ...choice, index, text, logprobs, finish_reason }
 }

@@ -120,27 +120,27 @@ export function renameDimensions({ call: { target, body }, changes }: Draft<'emb
 }
 
 /**
- * Requests the usage of a stream, which billing requires (quirk `stream_usage: false`: the server rejects the field).
+ * Requests the usage of a stream, which billing requires (quirk `stream_usage: false`: the server rejects the field). "The
+ * 'stream_options' parameter is only allowed when 'stream' is enabled." (https://github.com/BerriAI/litellm/issues/5803)
  */
 export function requestUsage({ call: { target, body }, changes }: Draft<'chat'> | Draft<'completion'>): void {
-  if (target.provider.quirks?.stream_usage === false) {
+  if (target.provider.quirks?.stream_usage === false || !body.stream) {
     if (body.stream_options !== undefined) changes.stream_options = undefined
-  } else if (body.stream && body.stream_options?.include_usage !== true) {
+  } else if (body.stream_options?.include_usage !== true) {
     changes.stream_options = { ...body.stream_options, include_usage: true }
   }
 }
 
 /**
- * Asks for a stream where the server gives no whole answer that may be as long; whether it does. "Requests with max_tokens > 4096
+ * Asks for a stream where the server gives no whole answer that may be as long. "Requests with max_tokens > 4096
  * must have stream=true" (https://github.com/nullclaw/nullclaw/pull/231).
  */
-export function streamLongAnswer({ call: { target, body, maxTokens }, changes }: Draft<'chat'>): boolean {
+export function streamLongAnswer({ call: { target, body, maxTokens }, changes }: Draft<'chat'>): void {
   const { max_unstreamed_tokens: maxWhole = Number.POSITIVE_INFINITY } = profileOf(target)
   const limit = maxTokens ?? body.max_completion_tokens ?? body.max_tokens ?? 0
-  if (body.stream || limit <= maxWhole) return false
+  if (body.stream || limit <= maxWhole) return
   changes.stream = true
   if (target.provider.quirks?.stream_usage !== false) changes.stream_options = { include_usage: true }
-  return true
 }
 
 /** Sets the output ceiling in the one field that the server reads (quirk `max_tokens_field`). */

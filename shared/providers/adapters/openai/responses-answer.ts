@@ -3,19 +3,39 @@ import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import { isBilledSearch } from '../../../kinds/web-search.ts'
 import type { ProviderError } from '../../provider-error.ts'
+import { createdAt, isUnixTime } from '../../toolkit/created-at.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
-import { count, extrasOf, normaliseUsage } from './answer.ts'
+import { count, extrasOf, mapUnlessSame, normaliseUsage } from './answer.ts'
 import { reportedFailure } from './failure.ts'
+import { argumentsText } from './tool-calls.ts'
 
 /** A response object with what the gateway reads. Throws a ProviderError `invalid_response`. */
 export function responseFrom(json: unknown): Json & { id: string; output: Json[] } {
   if (!isObject(json)) throw invalidResponse('the response is not an object')
   if (typeof json.id !== 'string') throw invalidResponse('the response has no id')
   if (json.object !== 'response' && json.output === undefined) throw invalidResponse('it is no response')
-  const { output = [] } = json
+  const output = json.output ?? []
   if (!Array.isArray(output) || !output.every(item => isObject(item) && typeof item.type === 'string'))
     throw invalidResponse('the output is not a list of items')
   return json as Json & { id: string; output: Json[] }
+}
+
+/**
+ * A response as OpenAI's are, the same object if it is one: servers give calls without arguments '' (openai/openai-agents-js#499),
+ * and times with decimals (looplj/axonhub#2187).
+ */
+export function completeResponse<R extends Json>(response: R): R {
+  const { created_at: created, output } = response
+  const items = Array.isArray(output) ? mapUnlessSame(output, item => completeItem(item as Json)) : []
+  if (items === output && (created === undefined || isUnixTime(created))) return response
+  return { ...response, output: items, created_at: createdAt(created) }
+}
+
+/** An item that has ended, with arguments that clients can parse if it is a call; one that was cut off stays as it is. */
+export function completeItem(item: Json): Json {
+  if (item.type !== 'function_call' || item.status === 'incomplete') return item
+  const text = argumentsText(item.arguments)
+  return text === item.arguments ? item : { ...item, arguments: text }
 }
 
 /** Codes of a failed response that concern its request. */

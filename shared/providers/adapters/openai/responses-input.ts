@@ -14,7 +14,7 @@ import {
 } from '../../../kinds/responses.ts'
 import { isListedItem } from '../../../kinds/responses-members.ts'
 import type { Call } from '../../contract.ts'
-import { withFittedCallIds } from '../../profile/fit-responses.ts'
+import { withFittedItems } from '../../profile/fit-responses.ts'
 import { summaryIn } from '../../toolkit/compaction.ts'
 import { isEnvelope } from '../../toolkit/reasoning-envelope.ts'
 import { sentTools } from './responses-tools.ts'
@@ -31,7 +31,7 @@ export function inputFor(call: Pick<Call<'responses'>, 'body' | 'target' | 'reas
   const { target } = call
   const { input: given } = call.body
   if (typeof given === 'string') return { input: given, dropped: [], adjusted: [], reasoningDropped: false }
-  const input = withFittedCallIds(given, target)
+  const input = withFittedItems(given, target)
   const sent: ResponsesItem[] = []
   const dropped = new Set<string>()
   const adjusted = new Set<string>()

@@ -46,6 +46,8 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   set('reasoning', onlyKnown((fitted.changes.reasoning ?? body.reasoning) as typeof body.reasoning, dropped))
   set('include', includesOf(call))
   set('model', target.deployment.upstream_model)
+  // "Only set this when you set `stream: true`" (openai, ResponseCreateParams).
+  if (!body.stream) set('stream_options', undefined)
   delete changes.store
   set('store', false)
   delete changes.service_tier

@@ -1,16 +1,17 @@
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
+import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
 import type { Json } from '../../toolkit/json-fields.ts'
 
 /** Puts right what servers leave out of the calls of an answer; OpenAI's own calls stay as they are. */
 
 /**
- * The arguments of a call as JSON text. A call without arguments has none at all, null or '' at some servers, an object
+ * The arguments of a call as JSON text. A call without arguments has none at all, null, '' or an empty list at some servers, an object
  * at others (OpenRouter before Bedrock and Vertex, Ollama, vLLM): clients parse what they get.
  */
 export function argumentsText(value: unknown): string {
-  if (typeof value === 'string') return value.trim() === '' ? '{}' : value
-  return value === undefined || value === null ? '{}' : JSON.stringify(value)
+  const text = typeof value === 'string' ? value : JSON.stringify(value ?? null)
+  return isWithoutArguments(text) ? '{}' : text
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, FinishReason, ToolCall } from '../../../kinds/chat.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
 import type { ResponsesObject, ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
+import { createdAt } from '../created-at.ts'
 import { invalidResponse, textIn } from '../json-fields.ts'
 import { stateDetail, summaryDetail } from './reasoning.ts'
 
@@ -23,7 +24,7 @@ export function toCompletion(response: ResponsesObject, usage: Usage | undefined
   return {
     id,
     object: 'chat.completion',
-    created,
+    created: createdAt(created),
     model,
     choices: [
       {

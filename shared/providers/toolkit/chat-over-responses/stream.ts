@@ -2,6 +2,7 @@ import { unixNow } from '../../../base/time.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import type { ResponsesEvent, ResponsesObject, ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
 import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../../stream-decoder.ts'
+import { createdAt } from '../created-at.ts'
 import { textIn } from '../json-fields.ts'
 import { argumentsOf, type CallItem, finishOf, isCall, stateOf, summaryBreak } from './answer.ts'
 import { stateDetail, summaryDetail } from './reasoning.ts'
@@ -59,7 +60,7 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
     this.#head = {
       ...this.#head,
       id,
-      ...(Number.isSafeInteger(created) && { created }),
+      created: createdAt(created),
       ...(typeof model === 'string' && { model }),
     }
   }

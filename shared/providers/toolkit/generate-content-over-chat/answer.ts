@@ -6,6 +6,7 @@ import {
   type GeminiCandidate,
   geminiUsage,
 } from '../../../kinds/generate-content.ts'
+import { argumentsObject } from '../call-arguments.ts'
 import { readDataUri } from '../data-uri.ts'
 import { citationsOf } from '../over-chat/citations.ts'
 import { signatureOf } from './reasoning-state.ts'
@@ -24,14 +25,16 @@ export function toGeminiAnswer(answer: ChatCompletion, showsThoughts: boolean): 
 
 function candidateOf(choice: Choice, answerId: string, showsThoughts: boolean): GeminiCandidate {
   const { message, index, finish_reason, logprobs } = choice
-  const { content, refusal, images = [], tool_calls: calls = [], reasoning_content, reasoning_details = [] } = message
+  const { content, refusal, images, tool_calls: calls, reasoning_content, reasoning_details } = message
   const text = (content ?? '') + (refusal ?? '')
-  const thoughts = reasoning_content ?? reasoning_details.map(detail => detail.text ?? '').join('')
-  const signature = calls?.length ? signatureOf({ text: thoughts, details: reasoning_details ?? [] }) : undefined
+  // Servers write null where there are none.
+  const details = reasoning_details ?? []
+  const thoughts = reasoning_content ?? details.map(detail => detail.text ?? '').join('')
+  const signature = calls?.length ? signatureOf({ text: thoughts, details }) : undefined
   const parts: GeminiAnswerPart[] = [
     ...(showsThoughts && thoughts !== '' ? [{ text: thoughts, thought: true as const }] : []),
     ...(text === '' ? [] : [{ text }]),
-    ...images.flatMap(imagePart),
+    ...(images ?? []).flatMap(imagePart),
     ...(calls ?? []).map((call, position) => {
       const { name, arguments: args } = call.function
       return callPart({ id: call.id, name, args }, position === 0 ? signature : undefined, `${answerId}_${position}`)
@@ -65,21 +68,9 @@ export function callPart(
 ): GeminiAnswerPart {
   const id = call.id || `call_${fallbackId.replace(/\W/g, '_')}`
   return {
-    functionCall: { id, name: call.name, args: argsOf(call.args) },
+    functionCall: { id, name: call.name, args: argumentsObject(call.args) },
     ...(thoughtSignature !== undefined && { thoughtSignature }),
   }
-}
-
-function argsOf(text: string): object {
-  if (text.trim() === '') return {}
-  try {
-    const args: unknown = JSON.parse(text)
-    if (args === null) return {}
-    if (isObject(args)) return args
-  } catch {
-    // Handed on below.
-  }
-  return { invalid_json: text }
 }
 
 /** Google has no reason for calls; a refusal is what its filters are. */

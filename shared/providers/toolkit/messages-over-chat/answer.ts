@@ -1,7 +1,7 @@
-import { isObject } from '../../../base/is-object.ts'
 import type { ChatCompletion, FinishReason } from '../../../kinds/chat.ts'
 import type { Message, MessagesCitation, MessagesStopReason, MessagesUsage } from '../../../kinds/messages.ts'
 import { messagesUsage } from '../../../kinds/messages-usage.ts'
+import { argumentsObject } from '../call-arguments.ts'
 import { citationsOf, snippetsOf } from '../over-chat/citations.ts'
 import { thinkingBlocks } from './reasoning-state.ts'
 
@@ -35,7 +35,12 @@ export function toMessage(answer: ChatCompletion, stopSequences: readonly string
   if (isVisible(text)) blocks.push({ type: 'text', text, ...(citations.length > 0 && { citations }) })
   if (calls?.length) blocks.push(...beforeCalls)
   for (const [index, { id, function: fn }] of (calls ?? []).entries())
-    blocks.push({ type: 'tool_use', id: id || callId(answer.id, index), name: fn.name, input: inputOf(fn.arguments) })
+    blocks.push({
+      type: 'tool_use',
+      id: id || callId(answer.id, index),
+      name: fn.name,
+      input: argumentsObject(fn.arguments),
+    })
   const finish: Finish = {
     reason: choice?.finish_reason ?? 'stop',
     hasToolCalls: (calls?.length ?? 0) > 0,
@@ -113,17 +118,4 @@ export function stopOf({ reason, hasToolCalls, refusal, matchedStop }: Finish): 
 export function matchedStop(choice: object | undefined, stopSequences: readonly string[]): string | null {
   const { stop_reason, matched_stop } = (choice ?? {}) as Record<string, unknown>
   return stopSequences.find(sequence => sequence === stop_reason || sequence === matched_stop) ?? null
-}
-
-/** Arguments that are no JSON object are handed on as text, so that the client's own check refuses the call. */
-function inputOf(text: string): object {
-  if (text.trim() === '') return {}
-  try {
-    const input: unknown = JSON.parse(text)
-    if (input === null) return {}
-    if (isObject(input)) return input
-  } catch {
-    // Handed on below.
-  }
-  return { invalid_json: text }
 }

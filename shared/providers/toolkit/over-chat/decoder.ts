@@ -34,6 +34,8 @@ export class OverChatDecoder<Event> extends WrappingDecoder<ChatChunk, Event> {
    * the stream was truncated, or the provider reported an error.
    */
   end(): Event[] {
-    return this.decoder.done && this.#encoder.hasAnswer ? this.#encoder.end() : []
+    if (!this.decoder.done || !this.#encoder.hasAnswer) return []
+    const last = (this.decoder.end?.() ?? []).flatMap(chunk => this.#encoder.push(chunk))
+    return [...last, ...this.#encoder.end()]
   }
 }

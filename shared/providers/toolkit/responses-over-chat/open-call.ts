@@ -1,4 +1,3 @@
-import { isObject } from '../../../base/is-object.ts'
 import type { ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
 import type { ToolIdentity } from './tool-names.ts'
 
@@ -21,18 +20,4 @@ export const idPrefixes: Readonly<Record<ToolIdentity['type'], string>> = {
   function: 'fc',
   custom: 'ctc',
   tool_search: 'tsc',
-}
-
-export function isJsonObject(text: string): boolean {
-  return jsonObjectIn(text) !== null
-}
-
-/** The object that a text is as JSON; null for any other text. */
-export function jsonObjectIn(text: string): object | null {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : null
-  } catch {
-    return null
-  }
 }

@@ -7,9 +7,10 @@ import type {
   ResponsesUrlCitation,
   UnnumberedResponsesEvent,
 } from '../../../kinds/responses-answer.ts'
+import { jsonObjectIn } from '../call-arguments.ts'
 import { customInput } from '../custom-tools.ts'
 import { type Citation, maxCitations } from '../over-chat/citations.ts'
-import { callItem, idPrefixes, isJsonObject, jsonObjectIn, type OpenCall } from './open-call.ts'
+import { callItem, idPrefixes, type OpenCall } from './open-call.ts'
 
 type Message = Extract<ResponsesOutputItem, { type: 'message' }>
 type Reasoning = Extract<ResponsesOutputItem, { type: 'reasoning' }>
@@ -134,7 +135,7 @@ export class OutputItems {
   /** Ends what another item ends. */
   #closeBefore(): Events {
     const events = [...this.#closeReasoning(false), ...this.#closeMessage(false)]
-    const isOpen = (call: OpenCall) => call.index === null || !isJsonObject(call.json)
+    const isOpen = (call: OpenCall) => call.index === null || jsonObjectIn(call.json) === null
     for (const call of this.#calls) if (!isOpen(call)) events.push(...this.#closeCall(call, false))
     this.#calls = this.#calls.filter(isOpen)
     return events
@@ -290,7 +291,7 @@ export class OutputItems {
       const { name } = identity
       events.push({ type: 'response.function_call_arguments.done', ...at, name, arguments: item.arguments })
     } else if (item.type === 'tool_search_call') item.arguments = jsonObjectIn(json) ?? (json.trim() === '' ? {} : json)
-    item.status = isCut && !isJsonObject(json) ? 'incomplete' : 'completed'
+    item.status = isCut && jsonObjectIn(json) === null ? 'incomplete' : 'completed'
     return [...events, this.#done(index)]
   }
 }
