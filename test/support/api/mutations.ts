@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 
 // An object with its own `toString` throws where it is made a text.
-const oddities = [
+const oddities: unknown[] = [
   0,
   -1,
   1.5,
