@@ -150,8 +150,10 @@ export type Endpoint = {
   optionalBody?: true
   /** Changes a JSON body before it is validated, by the parameters of the path and the query with its question mark. */
   readBody?(body: JsonBody, params: Record<string, string>, search: string): JsonBody
-  /** The format of the body, if it may name a preset; `delayed`: of a chat completion in its `body`. */
-  presets?: PresetDialect | 'delayed'
+  /** The format of the body, if it may name a preset. */
+  presets?: PresetDialect
+  /** For a body that has another one as its member `body`, which may name a preset: the format of that one. */
+  innerPresets?(value: object): PresetDialect
   /** Maximum size of a JSON body, if it is not the usual one. */
   maxBodyBytes?: number
   /** A valid body, for the documentation. */

@@ -193,12 +193,9 @@ async function receiveJson(endpoint: Endpoint, state: State): Promise<void> {
   let value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)
   if (endpoint.readBody)
     ({ value, raw: state.raw } = endpoint.readBody({ value, raw: state.raw }, state.params, state.search))
-  if (endpoint.presets) {
-    if (endpoint.presets !== 'delayed') {
-      if (namesPreset(value)) value = await usePreset(endpoint.presets, state, value)
-    } else if (namesPreset(Object(value).body))
-      value = { ...Object(value), body: await usePreset('chat', state, Object(value).body) }
-  }
+  if (endpoint.presets && namesPreset(value)) value = await usePreset(endpoint.presets, state, value)
+  if (endpoint.innerPresets && namesPreset(Object(value).body))
+    value = await useInnerPreset(endpoint.innerPresets(Object(value)), state, Object(value))
   // Yields to other requests between the steps of large work.
   if (state.raw.length > largeBytes) await setImmediate()
   // Until it is valid, only logs read it.
@@ -247,6 +244,13 @@ async function usePreset(dialect: PresetDialect, state: State, value: unknown): 
   state.logFields.preset = preset
   state.client.baseHeaders['x-gateway-preset'] = preset
   return body
+}
+
+/** Replaces the inner body of a body by what it is with the preset that it names. Throws 400. */
+async function useInnerPreset(dialect: PresetDialect, state: State, value: { body: unknown }): Promise<unknown> {
+  const whole = { ...value, body: await usePreset(dialect, state, value.body) }
+  state.raw = Buffer.from(JSON.stringify(whole))
+  return whole
 }
 
 /** Whether standard keys have access. */

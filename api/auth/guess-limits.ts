@@ -1,6 +1,7 @@
 import { normalizeIP } from '@better-auth/core/utils/ip'
 import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
+import { asText } from '../../shared/base/as-text.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { addressHeader } from './accounts.ts'
 import type { AuthRequest } from './auth-request.ts'
@@ -39,7 +40,7 @@ export function guessLimits(services: Platform, currentRequest: () => AuthReques
         {
           matcher: ({ path }) => path === '/sign-in/email',
           handler: createAuthMiddleware(async ctx => {
-            const email = String(ctx.body?.email).toLowerCase()
+            const email = asText(ctx.body?.email).toLowerCase()
             const device = await findKnownDevice(ctx, db, { email })
             await attempt(signInBudgets(email, device, addressOf(ctx)), device ? wrongOnKnownDevice : wrongElsewhere)
           }),
@@ -139,7 +140,7 @@ async function rejectUsedCode(
   request: AuthRequest,
 ): Promise<void> {
   if (ctx.path !== '/two-factor/verify-totp' || (await getSessionFromCtx(ctx))) return
-  const key = `usedcode:${userId}:${String(ctx.body?.code).slice(0, 16)}`
+  const key = `usedcode:${userId}:${asText(ctx.body?.code).slice(0, 16)}`
   const isNew = await redis.set(key, 1, 'EX', codeLifeS, 'NX')
   if (!isNew)
     throw new APIError('UNAUTHORIZED', {

@@ -1,4 +1,5 @@
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
+import { asText } from '../../shared/base/as-text.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { type Role, rolesGivenBy } from '../../shared/base/roles.ts'
 import { type Actor, type AuditEntry, audit, type Changes } from '../../shared/io/audit.ts'
@@ -177,7 +178,7 @@ export function beforeLeaving(services: Platform, actorOf: () => Promise<Actor>,
   return createAuthMiddleware(async ctx => {
     if (ctx.path !== '/organization/leave') return
     const session = await getSessionFromCtx(ctx)
-    const organisationId = String(currentRequest().input.organizationId)
+    const organisationId = asText(currentRequest().input.organizationId)
     const userId = session?.user.id ?? ''
     const member = await services.db.membership.findUnique({
       where: { organisationId_userId: { organisationId, userId } },

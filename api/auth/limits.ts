@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { asText } from '../../shared/base/as-text.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { addMs, systemMonotonic } from '../../shared/base/time.ts'
 import type { Database } from '../../shared/io/db.ts'
@@ -47,8 +48,8 @@ export async function lockOf(
     const person = await sender()
     return person && `person:${person.id}`
   }
-  if (input.organizationId !== undefined) return `members:${input.organizationId}`
-  const where = { id: String(input.invitationId) }
+  if (input.organizationId !== undefined) return `members:${asText(input.organizationId)}`
+  const where = { id: asText(input.invitationId) }
   const invitation = await db.invitation.findUnique({ where, select: { organisationId: true } }).catch(error => {
     throw storeUnavailable(error)
   })

@@ -1,6 +1,7 @@
 import { normalizeIP } from '@better-auth/core/utils/ip'
 import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
+import { asText } from '../../shared/base/as-text.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { addressHeader } from './accounts.ts'
@@ -41,7 +42,7 @@ export function emailLimits(services: Platform): BetterAuthPlugin {
 }
 
 async function emailBudgets({ db }: Platform, ctx: HookContext): Promise<Budget[]> {
-  const email = String(ctx.body?.email ?? ctx.body?.newEmail).toLowerCase()
+  const email = asText(ctx.body?.email ?? ctx.body?.newEmail).toLowerCase()
   const name = `email:${ctx.path}`
   const session = await getSessionFromCtx(ctx)
   if (toOthers.has(ctx.path)) {

@@ -1,5 +1,6 @@
 import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
+import { asText } from '../../shared/base/as-text.ts'
 import type { Platform } from '../../shared/platform.ts'
 import { recordChange } from './account-changes.ts'
 import type { AuthRequest } from './auth-request.ts'
@@ -132,7 +133,7 @@ async function assertMeetsRequirement({ db }: Platform, input: Record<string, un
   const where =
     typeof organizationId === 'string'
       ? { id: organizationId }
-      : { invitations: { some: { id: String(invitationId ?? '') } } }
+      : { invitations: { some: { id: asText(invitationId ?? '') } } }
   const requires = await db.organisation.findFirst({
     where: { ...where, requireTwoFactor: true },
     select: { id: true },

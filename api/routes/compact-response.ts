@@ -14,16 +14,18 @@ import { runDirect } from './chat.ts'
 import { labelHeaders, sessionHeaders } from './request-headers.ts'
 import { responseErrors, sharedByResponses, withMemory } from './responses.ts'
 
-const compactRequest = responsesRequest
-  .omit({
-    stream: true,
-    stream_options: true,
-    background: true,
-    store: true,
-    conversation: true,
-    context_management: true,
-  })
-  .extend({ input: responsesRequest.shape.input.nullish() })
+const { stream, stream_options, background, store, conversation, context_management } = responsesRequest.shape
+/** What a compaction has no use for is not documented, but read like all else, and must be valid. */
+const unused = { 'x-internal': true }
+const compactRequest = responsesRequest.extend({
+  input: responsesRequest.shape.input.nullish(),
+  stream: stream.meta(unused),
+  stream_options: stream_options.meta(unused),
+  background: background.meta(unused),
+  store: store.meta(unused),
+  conversation: conversation.meta(unused),
+  context_management: context_management.meta(unused),
+})
 
 /** A conversation compacted to one item: a request whose last item asks for that (`compaction_trigger`). */
 export const compactResponse = endpointWithoutKoa({
@@ -68,9 +70,9 @@ export const compactResponse = endpointWithoutKoa({
 function withTrigger({ body, raw }: ResponsesTurn, items: readonly ResponsesItem[]): ResponsesTurn {
   const isAsked = items.at(-1)?.type === 'compaction_trigger'
   const input: ResponsesItem[] = isAsked ? [...items] : [...items, { type: 'compaction_trigger' }]
-  const changes = { input, store: false, stream: undefined, stream_options: undefined, background: undefined }
-  const edited = editBody(raw, body, changes)
-  const { stream: _, stream_options: __, background: ___, ...rest } = body
+  const removed = { stream: undefined, stream_options: undefined, background: undefined, context_management: undefined }
+  const edited = editBody(raw, body, { ...removed, input, store: false })
+  const { stream: _, stream_options: __, background: ___, context_management: ____, ...rest } = body
   return { body: { ...rest, input, store: false }, raw: Buffer.from(edited) }
 }
 

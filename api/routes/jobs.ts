@@ -4,7 +4,7 @@ import { cancelDelayed } from '../../shared/delayed/cancel.ts'
 import type { DelayedJob } from '../../shared/delayed/delayed-row.ts'
 import type { DelayedServices } from '../../shared/delayed/delayed-services.ts'
 import { presentDelayed, presentListed, resultBytes } from '../../shared/delayed/present.ts'
-import { delayedRequest, submissionOf, submitDelayed } from '../../shared/delayed/submit.ts'
+import { delayedKindOf, delayedRequest, submissionOf, submitDelayed } from '../../shared/delayed/submit.ts'
 import { answerHeaders } from '../../shared/engine/report.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
@@ -28,7 +28,7 @@ const submit = endpoint({
   description:
     'Completes within the window at a lower price than a direct request. The maximum cost is held, and the actual cost charged at the end. Jobs that fail or expire are not charged.',
   body: delayedRequest,
-  presets: 'delayed',
+  innerPresets: delayedKindOf,
   example: {
     body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Summarise the minutes.' }] },
     completion_window: '1h',

@@ -48,7 +48,7 @@ async function readDelivered(
 
 /**
  * Estimates the usage of an abandoned call. Prompt: the provider's count if reported, else our tokenizer's count of the
- * text and the upper bound of everything else. Output: what was delivered; if part of it is hidden, at least what the
+ * text and the upper bound of everything else. Output: what has come; if part of it is hidden, at least what the
  * model produces in the elapsed time, up to the request's limit. Searches: those that were seen; all that are reserved where
  * nothing was seen of an answer whose model searches first.
  */
@@ -76,7 +76,7 @@ export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: Ab
   }
   const prompt = reported && reported.prompt_tokens > 0 ? promptOf(reported) : bound
   const completion_tokens = Math.max(
-    estimate.completion_tokens,
+    estimate.completion_tokens + (delivered.withheldTokens ?? 0),
     reported?.completion_tokens ?? 0,
     hiddenTokens(abandoned),
   )

@@ -73,7 +73,7 @@ class TranslatingRelay extends StreamRelay {
   #accept(event: ServerSentEvent, part: number): void {
     // Its chunks have many tokens each, so a missing one could not be detected.
     const chunks = this.decode(event, () => this.#decoder.push(event, part), false)
-    this.output.noteSearches(this.#decoder)
+    this.output.note(this.#decoder)
     for (const chunk of chunks) {
       this.recordSource(chunk)
       this.accept({ ...chunk, id: this.#id })

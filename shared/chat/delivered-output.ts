@@ -2,12 +2,14 @@ import { isObject } from '../base/is-object.ts'
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import { examineImage } from '../io/media/images.ts'
+import { visitDeltaTexts } from '../kinds/chat-delta.ts'
 import { ProviderError } from '../providers/provider-error.ts'
+import type { StreamDecoder } from '../providers/stream-decoder.ts'
 import { countTokens, type PromptUsage } from './tokens.ts'
 
 /** Text beyond this length is not kept. */
 const maxCharacters = 4 * 1024 * 1024
-/** A text of this length may be a single token. */
+/** A text of this length may be a single token, and usually is one. */
 const tokenCharacters = 4
 /** Chunks are joined in groups of this size, so that many small ones need no more memory than their text. */
 const chunksPerPart = 1024
@@ -33,10 +35,22 @@ export class DeliveredOutput {
   #length = 0
   #audioLength = 0
   #additions = 0
+  #received = 0
+  readonly #add = (text: string): void => {
+    if (text === '') return
+    if (this.#length < maxCharacters) this.#parts.push(text)
+    this.#length += text.length
+    if (this.#parts.length === chunksPerPart) this.text()
+  }
 
   /** Characters delivered so far, including those beyond the kept 4 M; a media chunk counts as one. */
   get length(): number {
     return this.#length
+  }
+
+  /** Characters that have come so far, also those that a decoder keeps back or leaves out. */
+  get received(): number {
+    return Math.max(this.#length, this.#received)
   }
 
   /** Chunks that added to a choice. Each has at least one token. */
@@ -64,9 +78,10 @@ export class DeliveredOutput {
     this.#add(text)
   }
 
-  /** Notes how often the model has searched so far, where the decoder of its stream counts it. */
-  noteSearches({ webSearches = 0 }: { webSearches?: number | undefined }): void {
+  /** Notes what the decoder of the stream counts beside the chunks: how often the model has searched, and the characters. */
+  note({ webSearches = 0, received = 0 }: Pick<StreamDecoder<unknown>, 'webSearches' | 'received'>): void {
     if (webSearches > this.webSearches) this.webSearches = webSearches
+    this.#received = received
   }
 
   /** All delivered text, in no particular order: content, reasoning, refusals and tool arguments. '' = none. */
@@ -76,17 +91,12 @@ export class DeliveredOutput {
     return this.#text
   }
 
-  #addDelta({ content, reasoning_content, reasoning, refusal, tool_calls, function_call, audio, images }: Delta): void {
-    for (const text of [content, reasoning_content ?? reasoning, refusal]) if (typeof text === 'string') this.#add(text)
-    if (Array.isArray(tool_calls)) for (const call of tool_calls) this.#addCall(call)
-    if (isObject(function_call)) this.#addCall({ function: function_call })
-    if (isObject(audio)) {
-      const { transcript, data } = audio
-      if (typeof transcript === 'string') this.#add(transcript)
-      if (typeof data === 'string' && data !== '') {
-        this.#audioLength += data.length
-        this.#length++
-      }
+  #addDelta(delta: Delta): void {
+    const { audio, images } = delta
+    visitDeltaTexts(delta, this.#add)
+    if (isObject(audio) && typeof audio.data === 'string' && audio.data !== '') {
+      this.#audioLength += audio.data.length
+      this.#length++
     }
     if (Array.isArray(images)) for (const image of images) this.#addImage(image)
   }
@@ -96,19 +106,6 @@ export class DeliveredOutput {
     this.#length++
     this.images ??= []
     if (this.images.length < maxImages) this.images.push(isDecodable(image))
-  }
-
-  #addCall(call: unknown): void {
-    const fn = isObject(call) && isObject(call.function) ? call.function : {}
-    if (typeof fn.name === 'string') this.#add(fn.name)
-    if (typeof fn.arguments === 'string') this.#add(fn.arguments)
-  }
-
-  #add(text: string): void {
-    if (text === '') return
-    if (this.#length < maxCharacters) this.#parts.push(text)
-    this.#length += text.length
-    if (this.#parts.length === chunksPerPart) this.text()
   }
 }
 
@@ -123,6 +120,8 @@ export type Delivered = {
   lostImages: number
   /** Searches of the web by the provider's own tool; absent = none. */
   webSearches?: number
+  /** Estimated tokens that have come and were not delivered; absent = none. */
+  withheldTokens?: number
 }
 
 /** Speech has about 15 characters and 20 tokens per second. */
@@ -132,8 +131,9 @@ const tokensPerSpokenCharacter = 20 / 15
 export function deliveredByStream(output: DeliveredOutput, verdicts: readonly boolean[]): Delivered {
   const images = verdicts.filter(Boolean).length
   const lostImages = verdicts.length - images
-  const { audioTokens, webSearches } = output
-  return { text: () => output.text(), audioTokens, images, lostImages, webSearches }
+  const { audioTokens, webSearches, received, length } = output
+  const withheldTokens = Math.ceil((received - length) / tokenCharacters)
+  return { text: () => output.text(), audioTokens, images, lostImages, webSearches, withheldTokens }
 }
 
 export type AnswerChoice = { finish_reason?: string | null; text?: string; message?: Record<string, unknown> }

@@ -84,7 +84,7 @@ export class TranslatedEvents<E> {
 
   #accept(event: ServerSentEvent, part: number): void {
     const events = this.#decoder.push(event, part)
-    this.#relay.output.noteSearches(this.#decoder)
+    this.#relay.output.note(this.#decoder)
     for (const one of events) this.#sink.write(one)
   }
 

@@ -80,9 +80,9 @@ export class ReservationExtensions {
   readonly #aheadTokens: number
   readonly #timer: NodeJS.Timeout | undefined
   readonly #reservations: Reservation[] = []
-  /** Per choice: reserved, and delivered at the most. */
+  /** Per choice: reserved, and received at the most. */
   #reservedTokens: number
-  #deliveredTokens = 0
+  #receivedTokens = 0
   #attempts = 0
   #pending: Promise<void> | null = null
   #refusal: { error: GatewayError; atMs: MonotonicMs } | null = null
@@ -102,9 +102,9 @@ export class ReservationExtensions {
     return this.#reservations.reduce((sum, { reservedNano }) => sum + reservedNano, 0)
   }
 
-  /** Takes what the call has delivered so far. */
-  recordDelivered({ additions, length }: DeliveredOutput): void {
-    this.#deliveredTokens = Math.max(additions, length / minCharactersPerToken) / this.#options.choices
+  /** Takes what has come so far, also what is not delivered yet. */
+  recordOutput({ additions, received }: DeliveredOutput): void {
+    this.#receivedTokens = Math.max(additions, received / minCharactersPerToken) / this.#options.choices
     this.#reserveAhead()
   }
 
@@ -158,7 +158,7 @@ export class ReservationExtensions {
   get #usedTokens(): number {
     const { hidesOutput, nowMs, maxTokens } = this.#options
     const hiddenTokens = hidesOutput ? (elapsedMs(this.#startedMs, nowMs()) / 1_000) * maxTokensPerSecond : 0
-    return Math.min(Math.max(this.#deliveredTokens, hiddenTokens), maxTokens)
+    return Math.min(Math.max(this.#receivedTokens, hiddenTokens), maxTokens)
   }
 
   /** Reserves the next increment when it is due; after a refusal, ends the call when the reserved tokens are used. */

@@ -149,9 +149,10 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** The bill of a run that failed with an error, if its caller pays for what it got; undefined: nothing is charged. */
   #chargedOf(error: unknown): Bill | undefined {
-    const paid = this.#structuredAnswers?.billOf(error)
-    if (paid && this.failedAttempts.at(-1)?.error === error) this.failedAttempts.pop()
-    return paid ?? this.#stopped
+    const paid = this.#stopped ? null : this.#structuredAnswers?.paidAfter(error)
+    if (!paid) return this.#stopped
+    if (this.failedAttempts.at(-1)?.error === paid.error) this.failedAttempts.pop()
+    return error instanceof ClientGone ? { ...paid.bill, ...clientLeft } : paid.bill
   }
 
   get #files(): RemoteFiles {

@@ -100,7 +100,7 @@ class StreamedAnswer extends AnswerReceiver {
       }
       this.#write(relay.flush())
       if (relay.over) this.#end(null)
-      else this.attempt.extensions?.recordDelivered(relay.output)
+      else this.attempt.extensions?.recordOutput(relay.output)
     } catch (error) {
       // Output before the error is flushed, unless another provider can still take over.
       if (this.#answered) this.#write(relay.flush())

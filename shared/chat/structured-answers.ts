@@ -1,4 +1,7 @@
+import { GatewayError } from '../base/errors.ts'
 import { isObject } from '../base/is-object.ts'
+import { isOwnTimeout } from '../engine/caller-timeouts.ts'
+import { ClientGone } from '../engine/failures.ts'
 import type { Bill } from '../engine/report.ts'
 import type { SlotOwner } from '../io/fair-slots.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
@@ -47,9 +50,13 @@ export class StructuredAnswers {
     }
   }
 
-  /** The bill of the answer that a run failed with; undefined if it failed with something else. */
-  billOf(error: unknown): Bill | undefined {
-    return this.#violation?.error === error ? this.#violation?.bill : undefined
+  /**
+   * The answer that a run failed with, or after which its caller did not wait for another one: its bill, and the error that it was.
+   * Null if the run failed with something else.
+   */
+  paidAfter(error: unknown): { error: unknown; bill: Bill } | null {
+    const isCallers = error instanceof ClientGone || (error instanceof GatewayError && isOwnTimeout(error))
+    return isCallers || this.#violation?.error === error ? this.#violation : null
   }
 }
 

@@ -60,13 +60,16 @@ function joinDelta(message: Json, { tool_calls: calls, ...delta }: Json): void {
     if (index === null) continue
     const own = (message.tool_calls ??= []) as Json[]
     const joined = (own[index] ??= {})
-    const { index: _, function: part, ...rest } = call
+    const { index: _, function: fn, custom, ...rest } = call
     Object.assign(joined, rest)
-    if (!isObject(part)) continue
-    const named = (joined.function ??= { name: '', arguments: '' }) as Json
-    if (typeof part.name === 'string') named.name = `${named.name}${part.name}`
-    if (typeof part.arguments === 'string') named.arguments = `${named.arguments}${part.arguments}`
+    if (isObject(fn)) joinTexts((joined.function ??= { name: '', arguments: '' }) as Json, fn, ['name', 'arguments'])
+    if (isObject(custom)) joinTexts((joined.custom ??= { name: '', input: '' }) as Json, custom, ['name', 'input'])
   }
+}
+
+/** Appends the texts of a part to those of the whole. */
+function joinTexts(whole: Json, part: Json, names: readonly string[]): void {
+  for (const name of names) if (typeof part[name] === 'string') whole[name] = `${whole[name]}${part[name]}`
 }
 
 function joinMessage(answer: Json, event: Json): void {

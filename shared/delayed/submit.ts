@@ -26,11 +26,16 @@ import type { DelayedInput, DelayedKind } from './delayed-row.ts'
 import type { DelayedServices } from './delayed-services.ts'
 
 /** The endpoints whose requests can be delayed, and the kind of each. */
-const delayedEndpoints = {
-  '/v1/chat/completions': 'chat',
-  '/v1/responses': 'responses',
-  '/v1/messages': 'messages',
-} as const satisfies Record<string, DelayedKind>
+const delayedKinds: ReadonlyMap<unknown, DelayedKind> = new Map([
+  ['/v1/chat/completions', 'chat'],
+  ['/v1/responses', 'responses'],
+  ['/v1/messages', 'messages'],
+])
+
+/** The kind of a delayed request by its endpoint: chat, if it states none. */
+export function delayedKindOf({ endpoint }: { endpoint?: unknown }): DelayedKind {
+  return delayedKinds.get(endpoint) ?? 'chat'
+}
 
 const shared = {
   completion_window: z.enum(['1h', '6h']).describe('How long it may take. The longer, the cheaper.'),
@@ -92,8 +97,8 @@ export type DelayedSubmission = {
 
 /** The submission of a validated `POST /v1/jobs`. Throws a GatewayError 400 for a response that would be stored. */
 export function submissionOf({ config }: Pick<Platform, 'config'>, request: DelayedRequest): DelayedSubmission {
-  const { endpoint = '/v1/chat/completions', body, completion_window: window, webhook_url, metadata } = request
-  const kind = delayedEndpoints[endpoint]
+  const { body, completion_window: window, webhook_url, metadata } = request
+  const kind = delayedKindOf(request)
   const format = chatFormatOf(kind)
   format.refuseStored?.(body, 'body.')
   const terms = {

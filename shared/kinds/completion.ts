@@ -8,6 +8,9 @@ const tokenArray = z
   .min(1)
   .max(1_000_000)
 
+/** How many tokens a completion may have where the request does not say, as at OpenAI. */
+export const usualMaxTokens = 16
+
 /** `POST /v1/completions`: the legacy OpenAI completions shape plus the routing fields. */
 export const completionRequest = z.looseObject({
   model: chatRequest.shape.model,

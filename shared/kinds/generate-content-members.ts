@@ -1,3 +1,4 @@
+import { asText } from '../base/as-text.ts'
 import { alike, type FileRule, type MemberTables, type Rule } from './member-reader.ts'
 
 /**
@@ -15,7 +16,7 @@ const documentLink: FileRule = { file: 'document', form: 'link' }
 
 /** The kind of a file by its media type; `text` is read as text, which costs no more than its bytes. */
 export function fileKindOf(mimeType: unknown): 'image' | 'sound' | 'text' | 'document' {
-  const type = String(mimeType ?? '').toLowerCase()
+  const type = asText(mimeType ?? '').toLowerCase()
   if (type.startsWith('image/')) return 'image'
   if (type.startsWith('audio/')) return 'sound'
   return type.startsWith('text/') || type === 'application/json' ? 'text' : 'document'

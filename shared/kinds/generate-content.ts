@@ -154,7 +154,7 @@ export type GenerateContentRequest = z.infer<typeof generateContentRequest>
 
 /** `POST /v1beta/models/{model}:countTokens`: contents, or a whole request. */
 export const countGeminiTokensRequest = z.looseObject({
-  ...model,
+  ...shared,
   contents: shared.contents.optional(),
   generateContentRequest: z
     .looseObject({ ...shared, model: z.string().optional() })

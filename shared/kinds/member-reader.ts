@@ -1,3 +1,4 @@
+import { asText } from '../base/as-text.ts'
 import { noteUnknown } from '../base/unknown-names.ts'
 
 /** A kind of file that a provider may bill by another measure than its bytes. */
@@ -158,12 +159,12 @@ class MemberReader {
       return
     }
     this.#visitor.object?.(value)
-    if (!objects.knows(type)) this.#note(String(type))
+    if (!objects.knows(type)) this.#note(asText(type))
     for (const name in value) {
       const member = value[name]
       const rule = listed.get(name)
       if (rule === 'json' || member === null || (rule === 'text' && typeof member !== 'object')) continue
-      if (rule === undefined && name !== objects.discriminator) this.#note(`${type}.${name}`)
+      if (rule === undefined && name !== objects.discriminator) this.#note(`${asText(type)}.${name}`)
       this.#path.push(name)
       const fixed = typeof rule === 'function' ? rule(value) : rule
       if (fixed instanceof Objects && (typeof member === 'object' || textOrParts.has(name)))

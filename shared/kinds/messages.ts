@@ -153,6 +153,10 @@ const shared = {
     .nullish()
     .describe('The effort of the answer, and its JSON schema.'),
   output_format: outputFormat.describe('The former name of `output_config.format`.'),
+  context_management: z
+    .looseObject({ edits: z.array(z.looseObject({ type: z.string() })).nullish() })
+    .nullish()
+    .describe('What the provider removes from the conversation.'),
   cache_control: cacheControl.nullish().describe('Caches the prompt up to its last block, without a mark there.'),
   mode: chatRequest.shape.mode,
   models: chatRequest.shape.models,
@@ -170,10 +174,6 @@ export const messagesRequest = z.looseObject({
   temperature: z.number().min(0).max(2).nullish().describe('Sampling temperature.'),
   top_p: z.number().min(0).max(1).nullish().describe('Nucleus sampling.'),
   top_k: z.int().min(0).nullish().describe('Samples from the most likely tokens only.'),
-  context_management: z
-    .looseObject({ edits: z.array(z.looseObject({ type: z.string() })).nullish() })
-    .nullish()
-    .describe('What the provider removes from the conversation.'),
 })
 export type MessagesRequest = z.infer<typeof messagesRequest>
 

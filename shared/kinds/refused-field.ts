@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { asText } from '../base/as-text.ts'
 
 /**
  * A field of other APIs that the gateway does not have, although dropping it would change the answer or its price: a value
@@ -11,7 +12,7 @@ export function refusedField(problem: string, isHarmless: (value: unknown) => bo
 
 /** Refused unless the value is the one by which other APIs ask for what the gateway does in any case. */
 export function refusedUnless(usual: string | number, problem: string) {
-  return refusedField(problem, value => asksForNothing(value) || String(value) === String(usual))
+  return refusedField(problem, value => asksForNothing(value) || asText(value) === String(usual))
 }
 
 /** An empty options object still enables a feature; an empty list selects nothing. */

@@ -1,3 +1,4 @@
+import { asText } from '../base/as-text.ts'
 import { isObject } from '../base/is-object.ts'
 
 /**
@@ -82,7 +83,7 @@ function contentOf(turn: unknown): unknown {
 }
 
 function toolCallOf(call: Json): Part {
-  const called = isObject(call.function) ? call.function : call
+  const called = [call.function, call.custom].find(isObject) ?? call
   const id = call.id ?? call.call_id ?? null
   return {
     type: 'tool_call',
@@ -104,9 +105,9 @@ function partOf(part: Json): Part {
     return { type: 'reasoning', content: reasoningText(part) }
   if (typeof part.text === 'string') return textPart(part.text)
   if (type === 'refusal') return textPart(part.refusal)
-  if (type === 'tool_use' || type === 'function_call') return toolCallOf(part)
+  if (type === 'tool_use' || type === 'function_call' || type === 'custom_tool_call') return toolCallOf(part)
   if (isObject(part.functionCall)) return toolCallOf(part.functionCall)
-  if (type === 'tool_result' || type === 'function_call_output')
+  if (type === 'tool_result' || type === 'function_call_output' || type === 'custom_tool_call_output')
     return {
       type: 'tool_call_response',
       id: part.tool_use_id ?? part.call_id ?? null,
@@ -124,8 +125,8 @@ function partOf(part: Json): Part {
 
 function reasoningText(part: Json): string {
   if (Array.isArray(part.summary))
-    return part.summary.map(one => (isObject(one) ? String(one.text ?? '') : '')).join('\n')
-  return String(part.thinking ?? part.text ?? '')
+    return part.summary.map(one => (isObject(one) ? asText(one.text ?? '') : '')).join('\n')
+  return asText(part.thinking ?? part.text ?? '')
 }
 
 function parsed(value: unknown): unknown {

@@ -27,16 +27,17 @@ export async function deliverSound<K extends SoundKind>(
   try {
     const sendChunk = asEvents ? createEventSender(delivery) : createFileSender(delivery, contentType)
     for await (const bytes of body) {
-      if (client.gone && !client.keeps) break
-      if (!sendChunk(bytes)) await waitForDrain(delivery)
+      if (!client.gone || client.keeps) {
+        if (!sendChunk(bytes)) await waitForDrain(delivery)
+      } else if (!isPaidInTokens(delivery)) break // Otherwise only the end tells what the sound costs.
     }
   } catch (error) {
     if (!client.gone) return endBroken(delivery, error, asEvents)
     // The stored part is incomplete and is discarded.
     client.abandon()
   }
-  if (client.gone && !client.keeps) return { quantity: quantityOf(delivery, null), error: null }
   const quantity = quantityOf(delivery, statedTokens(output.usage()))
+  if (client.gone && !client.keeps) return { quantity, error: null }
   if (asEvents) delivery.send(lastEvents(delivery, quantity))
   client.end()
   return { quantity, error: null }

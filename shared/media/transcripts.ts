@@ -40,18 +40,19 @@ async function streamTranscript(delivery: TranscriptDelivery, output: Transcript
   // Before the first piece, another provider can still take over.
   let piece = await pieces.next()
   delivery.onFirstByte()
+  let text = ''
   try {
     let segments = 0
-    for (; !piece.done && !client.gone; piece = await pieces.next()) {
+    for (; !piece.done; piece = await pieces.next()) {
       if ('segment' in piece.value) segments++
+      else text += piece.value.text
+      // It is read on for what it costs.
+      if (client.gone) continue
       const event = 'segment' in piece.value ? segmentEvent(piece.value.segment, segments - 1) : deltaOf(piece.value)
       if (!delivery.send(formatEvent(event))) await waitForDrain(delivery)
     }
-    if (client.gone) {
-      await pieces.return?.()
-      return { quantity: audioQuantity(delivery), error: null }
-    }
     const transcript = output.transcript()
+    if (client.gone) return { quantity: quantityOf(delivery, transcript), error: null }
     // Some providers stream the text and send the segments at the end.
     if (segments === 0 && output.pieces && input.speakers)
       for (const [i, segment] of (transcript.segments ?? []).entries())
@@ -65,7 +66,7 @@ async function streamTranscript(delivery: TranscriptDelivery, output: Transcript
     client.end()
     return { quantity, error: null }
   } catch (error) {
-    if (client.gone) return { quantity: audioQuantity(delivery), error: null }
+    if (client.gone) return { quantity: countedQuantity(delivery, text), error: null }
     delivery.stopped.throwIfAborted()
     if (!(error instanceof ProviderError)) throw error
     delivery.send(failedEvent(delivery.failureOf(error)))
@@ -105,8 +106,12 @@ function segmentEvent({ id, start, end, text, speaker }: Segment, position: numb
 function quantityOf(delivery: TranscriptDelivery, { text, usage: stated }: Transcript): Quantity {
   const usage = statedTokens(stated)
   if (text === '' && !usage?.completion_tokens) return zeroQuantity
+  return usage ? { ...audioQuantity(delivery), usage } : countedQuantity(delivery, text)
+}
+
+/** The quantity of the input audio and of a text that was written. */
+function countedQuantity(delivery: TranscriptDelivery, text: string): Quantity {
   const quantity = audioQuantity(delivery)
-  if (usage) return { ...quantity, usage }
   const textTokens = Math.ceil(text.length / charactersPerToken)
   const { prompt_tokens } = quantity.usage
   return {

@@ -50,8 +50,9 @@ function readName({ model, preset }: Members): Named {
       param: 'preset',
     })
   const param = inside === undefined ? 'preset' : 'model'
-  const [, name, version] = reference.exec(String(inside ?? preset)) ?? []
-  if (name === undefined || (inside === undefined && typeof preset !== 'string'))
+  const given = inside ?? preset
+  const [, name, version] = (typeof given === 'string' && reference.exec(given)) || []
+  if (name === undefined)
     throw new GatewayError('invalid_request', `\`${param}\`: a preset is named name or name@version.`, { param })
   const stated = inside === undefined ? model : before
   const own = typeof stated === 'string' && stated !== '' ? stated : null

@@ -1,5 +1,6 @@
 import type { Usage } from '../base/usage.ts'
 import type { ChatChunk } from '../kinds/chat.ts'
+import { visitDeltaTexts } from '../kinds/chat-delta.ts'
 
 /** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */
 export type SseEvent = { event: string; data: string }
@@ -17,7 +18,8 @@ export type NativeEvent = {
  * before was truncated. `over`: the final event has arrived, in dialects that have one; nothing follows. `part`: which
  * of the call's requests an event belongs to, where there are several. `usage`: the usage so far in our shape, for kinds
  * whose chunks have another, undefined until it is whole; `promptUsage`: that of the prompt, which comes first; `webSearches`:
- * how often the model has searched so far, where the chunks do not show it. `end` returns the last chunks of a response
+ * how often the model has searched so far, where the chunks do not show it; `received`: the characters of the answer that have
+ * come so far, where the chunks may not have all of them. `end` returns the last chunks of a response
  * whose connection has closed. `passes`: whether a native event that only adds to its choices can be forwarded as
  * received; it is recorded if so, and must be pushed if not. `rewrote`: whether what the last event gave differs from what was
  * received, so that its bytes cannot be forwarded.
@@ -29,6 +31,7 @@ export type StreamDecoder<C> = {
   readonly usage?: Usage | undefined
   readonly promptUsage?: Usage | undefined
   readonly webSearches?: number | undefined
+  readonly received?: number | undefined
   end?(): C[]
   passes?(event: NativeEvent): boolean
   readonly rewrote?: boolean
@@ -55,10 +58,38 @@ export abstract class WrappingDecoder<From, To> implements StreamDecoder<To> {
   get webSearches(): number | undefined {
     return this.decoder.webSearches
   }
+
+  get received(): number | undefined {
+    return this.decoder.received
+  }
 }
 
-/** A decoder of the chunks of a chat answer. Those that come once its connection has closed have no choices to change. */
-export abstract class ChatWrappingDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
+/**
+ * A decoder that keeps back a part of a chat answer until it is whole, such as a call whose name or arguments are changed, or leaves
+ * it out, such as the text around JSON. Its provider bills all that has come.
+ */
+export abstract class HoldingDecoder<To> extends WrappingDecoder<ChatChunk, To> {
+  #received = 0
+  readonly #count = (text: string): void => {
+    this.#received += text.length
+  }
+
+  /** The chunks of an event, which count as received. */
+  protected receive(event: SseEvent, part?: number): ChatChunk[] {
+    const chunks = this.decoder.push(event, part)
+    // Otherwise the decoder within has counted them.
+    if (this.decoder.received === undefined)
+      for (const { choices } of chunks) for (const { delta } of choices) visitDeltaTexts(delta, this.#count)
+    return chunks
+  }
+
+  override get received(): number {
+    return this.decoder.received ?? this.#received
+  }
+}
+
+/** A decoder that gives chunks of chat, too. Those that come once the connection has closed have no choices to change. */
+export abstract class ChatHoldingDecoder extends HoldingDecoder<ChatChunk> {
   end(): ChatChunk[] {
     return this.decoder.end?.() ?? []
   }

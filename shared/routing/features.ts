@@ -5,7 +5,7 @@ import type { DocumentSize } from '../io/media/pdf.ts'
 import { asksFor1hCache } from '../kinds/cache-marks.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
 import { chatMemberTables } from '../kinds/chat-members.ts'
-import type { CompletionRequest } from '../kinds/completion.ts'
+import { type CompletionRequest, usualMaxTokens } from '../kinds/completion.ts'
 import type { EmbeddingRequest } from '../kinds/embedding.ts'
 import { type FileKind, type FileRule, readMembers, type Unlisted } from '../kinds/member-reader.ts'
 import { difficultyOf } from './difficulty.ts'
@@ -153,13 +153,13 @@ function hasFormat({ response_format: format }: ChatRequest): boolean {
   return format !== undefined && format.type !== 'text'
 }
 
-/** The features of a legacy completion; OpenAI's default of 16 tokens counts as an explicit limit. */
+/** The features of a legacy completion; the usual limit counts as an explicit one. */
 export function completionFeatures(body: CompletionRequest, bodyBytes: number): Features {
   const prompts = promptsIn(body.prompt)
   const choices = Math.max(body.n ?? 1, body.best_of ?? 1) * prompts.length
   return {
     ...plain(bodyBytes, prompts),
-    maxTokens: body.max_tokens ?? 16,
+    maxTokens: body.max_tokens ?? usualMaxTokens,
     choices,
     logprobs: body.logprobs != null,
     difficulty: () => 0.3,

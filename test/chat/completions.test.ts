@@ -181,6 +181,34 @@ test.serial('200 with at most 16 tokens by default, as at OpenAI', async t => {
   t.is(completion.choices[0]!.text.length, 64)
 })
 
+/** What a provider was told of the limit. */
+const limitIn = ({ max_tokens, max_completion_tokens, generationConfig }: Record<string, unknown>) =>
+  max_completion_tokens ?? max_tokens ?? (generationConfig as { maxOutputTokens: number }).maxOutputTokens
+
+for (const model of [native, ...overChat]) {
+  test.serial(`200 from ${model} without the members of chat alone: nothing is reserved for them`, async t => {
+    const { live } = await world.gateway.account()
+    const emulator = { gpt: world.openai, cla: world.anthropic, gem: world.gemini }[model.slice(0, 3)] ?? local
+    const ofChat = {
+      max_completion_tokens: 100_000,
+      modalities: ['text', 'audio'],
+      audio: { voice: 'alloy', format: 'wav' },
+      prediction: { type: 'content', content: 'long '.repeat(100) },
+      tools: [{ type: 'function', function: { name: 'search' } }],
+      response_format: { type: 'json_object' },
+    }
+    const body = { model, prompt: 'Hi', ...ofChat }
+    const answer = await world.gateway.fetch('/v1/completions', { key: live, body })
+    t.is(answer.status, 200, await answer.text())
+    const sent = emulator.requests.at(-1)!.body
+    t.is(limitIn(sent), 16)
+    for (const name of ['modalities', 'audio', 'prediction', 'tools', 'response_format', 'system'])
+      t.is(sent[name], undefined, name)
+    const named = Object.keys(ofChat).filter(name => model !== native || name !== 'max_completion_tokens')
+    t.deepEqual(answer.headers.get('x-gateway-dropped')?.split(',').sort(), named.sort())
+  })
+}
+
 test.serial('200, then one error event of a completion’s shape, when a stream breaks', async t => {
   const account = await world.gateway.account()
   local.next((_request, response) => {

@@ -1,6 +1,7 @@
 import { on, once } from 'node:events'
 import { WebSocket } from 'ws'
 import { parseRequest } from '../../shared/batches/request.ts'
+import { readWork } from '../../shared/delayed/delayed-row.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import type { PresetConfig } from '../../shared/presets/preset-config.ts'
 import { Emulator } from '../emulators/emulator.ts'
@@ -117,6 +118,7 @@ test.serial('400 for a preset that there is not, a wrong name, and two names', a
     [{ model: '@preset/Not A Name' }, /name@version/, 'model'],
     [{ preset: 'nothing', model }, /no preset "nothing"/, 'preset'],
     [{ preset: 7, model }, /name@version/, 'preset'],
+    [{ preset: { toString: 1 }, model }, /name@version/, 'preset'],
     [{ preset: 'support', model: '@preset/support' }, /not in both/, 'preset'],
   ]
   for (const [body, message, param] of cases) {
@@ -189,6 +191,38 @@ test.serial('200 for other routes: a preview of the route, counts of tokens, and
   const job = await post('/v1/jobs', { body: { model: '@preset/support', messages: [user] }, completion_window: '1h' })
   t.is(job.status, 202, await job.clone().text())
   t.is(job.headers.get('x-gateway-preset'), 'support@3')
+})
+
+test.serial('202 for a delayed job with a preset: the settings have the names of its endpoint', async t => {
+  const named = { model: '@preset/support', messages: [user] }
+  const jobs: [endpoint: unknown, body: object, expected: object][] = [
+    ['/v1/messages', named, { system: 'You are kind.', messages: [user], max_tokens: 77, stop_sequences: ['END'] }],
+    [
+      '/v1/responses',
+      { model: '@preset/support', input: 'Hi', store: false },
+      { instructions: 'You are kind.', max_output_tokens: 77 },
+    ],
+    ['/v1/chat/completions', named, { messages: [{ role: 'system', content: 'You are kind.' }, user], max_tokens: 77 }],
+  ]
+  for (const [endpoint, body, expected] of jobs) {
+    const answer = await post('/v1/jobs', { endpoint, body, completion_window: '1h' })
+    t.is(answer.status, 202, await answer.clone().text())
+    const { id } = (await answer.json()) as { id: string }
+    t.like(readWork((await gateway.services.jobs.read(id))!).body, expected)
+  }
+  for (const endpoint of ['/v1/embeddings', { toString: 1 }])
+    t.is((await post('/v1/jobs', { endpoint, body: named, completion_window: '1h' })).status, 400)
+})
+
+test.serial('409 for another job with a preset under the same Idempotency-Key', async t => {
+  const headers = { 'idempotency-key': 'a job with a preset' }
+  const ask = (completion_window: string) => {
+    const body = { body: { model: '@preset/support', messages: [user] }, completion_window }
+    return gateway.fetch('/v1/jobs', { key: account.live, body, headers })
+  }
+  t.is((await ask('1h')).status, 202)
+  t.is((await ask('1h')).headers.get('idempotent-replayed'), 'true')
+  t.is((await ask('6h')).status, 409)
 })
 
 test.serial('200 while the preset is changed by another process: it is used within a second', async t => {

@@ -112,6 +112,65 @@ test.serial('the reservation grows with the answer, which is charged in full', a
   t.is(await chargedNano(world, account), 5 * nanoPerInput + 12_000 * nanoPerOutput)
 })
 
+const customTool = { type: 'custom', custom: { name: 'sql' } }
+const functionTool = { name: 'search', parameters: { type: 'object', properties: { q: { type: 'string' } } } }
+/** Calls whose input is streamed to the client, and which its format has whole only. */
+const calls = {
+  'of a custom tool': {
+    path: '/v1/chat/completions',
+    body: { ...body, tools: [customTool] },
+    begin: { tool_calls: [{ index: 0, id: 'call_1', type: 'custom', custom: { name: 'sql', input: '' } }] },
+    more: (input: string) => ({ tool_calls: [{ index: 0, custom: { input } }] }),
+  },
+  'that is kept back until it is whole': {
+    path: '/v1beta/models/dear:streamGenerateContent?alt=sse',
+    body: {
+      contents: [{ role: 'user', parts: [{ text: 'Say hi' }] }],
+      tools: [{ functionDeclarations: [functionTool] }],
+      generationConfig: { maxOutputTokens: 128_000 },
+    },
+    begin: { tool_calls: [{ index: 0, id: 'call_1', type: 'function', function: { name: 'search', arguments: '' } }] },
+    more: (text: string) => ({ tool_calls: [{ index: 0, function: { arguments: text } }] }),
+  },
+}
+for (const [which, { path, body, begin, more }] of Object.entries(calls)) {
+  const call = async () => {
+    const account = await world.gateway.account({ usd: '1' })
+    const provider = new StreamingProvider()
+    world.openai.next(provider.reply)
+    const leaving = new AbortController()
+    const answer = world.gateway.fetch(path, { key: account.live, body, signal: leaving.signal })
+    await provider.send('Hi')
+    await provider.sendDelta(begin)
+    return { account, provider, answer, leaving }
+  }
+
+  test.serial(`the reservation grows with a call ${which}`, async t => {
+    const { account, provider, answer } = await call()
+    await answer
+    const { reservedNano } = await viewOf(account)
+    await provider.sendDelta(more(tokens(4_000)))
+    await reserves(account, Number(reservedNano) + stretchNano)
+    await provider.finish(5, 4_000)
+    await (await answer).text()
+    t.is(await chargedNano(world, account), 5 * nanoPerInput + 4_000 * nanoPerOutput)
+  })
+
+  test.serial(`a client that leaves in the middle of a call ${which} pays for it`, async t => {
+    const { account, provider, answer, leaving } = await call()
+    const { headers } = await answer
+    const { reservedNano } = await viewOf(account)
+    await provider.sendDelta(more(tokens(3_000)))
+    // Once more is reserved, all of it has come.
+    await reserves(account, Number(reservedNano) + stretchNano)
+    leaving.abort()
+    const row = await generationOf(world, headers.get('x-generation-id')!)
+    t.like(row, { status: 499, estimated: true })
+    t.true(row.completionTokens >= 1_000 && row.completionTokens <= 4_000, String(row.completionTokens))
+    t.is(await chargedNano(world, account), Number(row.costNano))
+  })
+}
+
 for (const [code, options] of [
   ['insufficient_credits', { usd: '0.2' }],
   ['monthly_spend_cap_reached', { monthly_spend_cap_usd: 0.2 }],

@@ -7,6 +7,7 @@ import { chatRules } from '../emulators/chat-rules.ts'
 import { Emulator, json, type Recorded, type Reply } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { chargedNano, dataOf, expectedNano, generationOf, saying } from '../support/chat/gateway.ts'
+import { eventually } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
 
@@ -216,6 +217,35 @@ test.serial(
     const row = await generationOf({ gateway } as never, answer.headers.get('x-generation-id')!)
     t.is(row.attempts, 2)
     t.is(row.errorCode, 'json_validate_failed')
+  },
+)
+
+test.serial(
+  '499 when the client leaves before an answer that is not valid: it is paid, and no other is made',
+  async t => {
+    const account = await gateway.account()
+    const [asked, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    deepseek.next(async (request, response) => {
+      asked.resolve()
+      await left.promise
+      writes({ text: '{"name": "Oslo"}' })(request, response)
+    })
+    const leaving = new AbortController()
+    const call = { key: account.live, body: asking(deepseekModel), signal: leaving.signal }
+    const answer = gateway.fetch('/v1/chat/completions', call)
+    await asked.promise
+    leaving.abort()
+    await t.throwsAsync(answer)
+    // It has noticed when it answers requests that came later.
+    for (let i = 0; i < 3; i++) await (await gateway.fetch('/healthz')).text()
+    left.resolve()
+    const { db } = gateway.services
+    const where = { organisationId: account.organisationId }
+    await eventually(async () => (await db.generation.count({ where })) === 1, 'it is booked')
+    const row = await db.generation.findFirstOrThrow({ where })
+    t.like(row, { status: 499, errorCode: 'client_closed_request', attempts: 1, estimated: false })
+    t.is(await chargedNano({ gateway }, account), expectedNano(deepseekModel, usage))
+    t.is(deepseek.requests.length, 1)
   },
 )
 

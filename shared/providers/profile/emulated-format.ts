@@ -2,7 +2,7 @@ import { isObject } from '../../base/is-object.ts'
 import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
-import { ChatWrappingDecoder, type SseEvent, type StreamDecoder } from '../stream-decoder.ts'
+import { ChatHoldingDecoder, type SseEvent, type StreamDecoder } from '../stream-decoder.ts'
 import { JsonText } from './json-text.ts'
 import { GrammarBudget } from './schema-limits.ts'
 
@@ -196,7 +196,7 @@ type Progress = {
 }
 
 /** Turns the stream of an emulated format into that of a model that has the format. */
-export class JsonContentDecoder extends ChatWrappingDecoder {
+export class JsonContentDecoder extends ChatHoldingDecoder {
   readonly #by: 'tool' | 'prompt'
   readonly #root: 'object' | 'array' | null
   readonly #isAnswer: ReturnType<typeof answerCallTest>
@@ -210,7 +210,7 @@ export class JsonContentDecoder extends ChatWrappingDecoder {
   }
 
   push(event: SseEvent, part?: number): ChatChunk[] {
-    return this.decoder.push(event, part).map(chunk => this.#read(chunk))
+    return this.receive(event, part).map(chunk => this.#read(chunk))
   }
 
   #read(chunk: ChatChunk): ChatChunk {

@@ -1,9 +1,10 @@
+import { asText } from '../../base/as-text.ts'
 import { GatewayError } from '../../base/errors.ts'
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { canReason } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
-import { ChatWrappingDecoder, type SseEvent, type StreamDecoder } from '../stream-decoder.ts'
+import { ChatHoldingDecoder, type SseEvent, type StreamDecoder } from '../stream-decoder.ts'
 import { customInput, functionOfCustom } from '../toolkit/custom-tools.ts'
 import { digestedName, type NameForm } from '../toolkit/digested-name.ts'
 import { isStrict } from '../toolkit/is-strict.ts'
@@ -77,7 +78,7 @@ function allowedToolsOf(choice: Extract<Choice, object>): AllowedTools {
 
 function nameOfReference(reference: unknown): unknown {
   if (!isObject(reference)) return undefined
-  const named = reference[String(reference.type)]
+  const named = reference[asText(reference.type)]
   return isObject(named) ? named.name : reference.name
 }
 
@@ -218,7 +219,7 @@ function renamedAllowedTools(choice: Extract<Choice, object>, profile: ChatProfi
     const name = nameOfReference(reference)
     if (typeof name !== 'string' || !isObject(reference)) return reference
     const sent = sentToolName(name, profile)
-    const type = String(reference.type)
+    const type = asText(reference.type)
     return isObject(reference[type]) ? { ...reference, [type]: { name: sent } } : { ...reference, name: sent }
   })
   return { ...choice, ...(given === choice ? { tools } : { allowed_tools: { ...given, tools } }) } as Choice
@@ -254,7 +255,7 @@ function clientFunction(called: ToolCall['function'], { name, keys }: ClientTool
 type OpenCall = { choice: number; index: number; tool: ClientTool; id: string | undefined; text: string }
 
 /** Restores the client's tools in a stream. */
-export class ClientToolsDecoder extends ChatWrappingDecoder {
+export class ClientToolsDecoder extends ChatHoldingDecoder {
   readonly #tools: Tools
   /** By choice and index of the call. */
   readonly #open = new Map<string, OpenCall>()
@@ -268,7 +269,7 @@ export class ClientToolsDecoder extends ChatWrappingDecoder {
   }
 
   push(event: SseEvent, part?: number): ChatChunk[] {
-    const chunks = this.decoder.push(event, part).map(chunk => this.#restore(chunk))
+    const chunks = this.receive(event, part).map(chunk => this.#restore(chunk))
     if (chunks.length > 0) this.#last = chunks.at(-1)!
     return this.done && this.#open.size > 0 ? [...chunks, ...this.#endOpen()] : chunks
   }

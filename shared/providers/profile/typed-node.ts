@@ -1,3 +1,4 @@
+import { asText } from '../../base/as-text.ts'
 import { isObject } from '../../base/is-object.ts'
 import { beside$ref, type FitNode, isObjectNode, type Schema, tell } from './schema-nodes.ts'
 
@@ -75,9 +76,9 @@ function typed(node: Schema, lose: () => void): Schema {
     fitted = { ...fitted, type: types.length === 0 ? anyType : types.length === 1 ? types[0] : types }
   } else if (node.type === undefined) fitted = { ...fitted, type: inferredType(node) }
   const names = isObject(node.properties) ? node.properties : {}
-  if (Array.isArray(node.required) && node.required.some(name => !(String(name) in names))) {
+  if (Array.isArray(node.required) && node.required.some(name => !(asText(name) in names))) {
     told.required = node.required
-    fitted = { ...fitted, required: node.required.filter(name => String(name) in names) }
+    fitted = { ...fitted, required: node.required.filter(name => asText(name) in names) }
   }
   if (typeof node.items === 'boolean') {
     const { items, ...others } = fitted

@@ -1,9 +1,16 @@
 import { GatewayError } from '../../base/errors.ts'
+import { namesIn } from '../../base/names.ts'
 import { sumUsages, type Usage } from '../../base/usage.ts'
-import type { ChatChunk, ChatCompletion } from '../../kinds/chat.ts'
-import type { Completion, CompletionChoice, CompletionRequest } from '../../kinds/completion.ts'
-import type { Call, DirectAdapter } from '../contract.ts'
+import type { ChatChunk, ChatCompletion, ChatRequest } from '../../kinds/chat.ts'
+import {
+  type Completion,
+  type CompletionChoice,
+  type CompletionRequest,
+  usualMaxTokens,
+} from '../../kinds/completion.ts'
+import type { Call, DirectAdapter, UpstreamRequest } from '../contract.ts'
 import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
+import { allowedFields, noticeableFieldsExcept, ownFields, withDropped } from './request-fields.ts'
 
 /**
  * Old tools still send `POST /v1/completions`, which few providers accept today. It is rewritten to the current
@@ -18,7 +25,8 @@ import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
  *   over to another provider, after it the stream ends with the error event.
  * - The usage is the sum. The price is summed per request, because it can depend on the length of a prompt. If one of
  *   the answers has no usage, all are counted by the tokenizer (`usage.estimated`).
- * - `logprobs`, `suffix`, `best_of` and prompts of tokens cannot be expressed: 400 `unsupported_capability`.
+ * - `logprobs`, `suffix`, `best_of` and prompts of tokens cannot be expressed: 400 `unsupported_capability`. Members that
+ *   only chat has are left out.
  */
 
 /** Maximum prompts per request; each takes an upstream request. */
@@ -31,8 +39,8 @@ const maxPrompts = 128
 export function completionOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'completion'> {
   return {
     native: false,
-    request: call => chat.request(asChats(call)[0]!),
-    requests: call => asChats(call).map(one => chat.request(one)),
+    request: call => chatRequests(chat, call)[0]!,
+    requests: call => chatRequests(chat, call),
     answer(json, call) {
       const chats = asChats(call)
       const jsons = chats.length === 1 ? [json] : (json as unknown[])
@@ -142,9 +150,23 @@ function promptsOf({ prompt }: CompletionRequest): string[] {
   throw new GatewayError('unsupported_capability', message, { param: 'prompt' })
 }
 
+/** What models that think are told of it, also by the clients of completions. */
+const thinkingFields = namesIn('reasoning reasoning_effort thinking enable_thinking verbosity')
+/** The members that chat has as well. Those of chat alone are not sent, as nothing is reserved for them: its limit has another name. */
+const sentFields: ReadonlySet<string> = new Set([...allowedFields.completion, ...ownFields, ...thinkingFields])
+
+/** The requests for the prompts, which name the members that are left out. */
+function chatRequests(chat: DirectAdapter<'chat'>, call: Call<'completion'>): UpstreamRequest[] {
+  const dropped = noticeableFieldsExcept(call.body, sentFields)
+  return asChats(call).map(one => {
+    const request = chat.request(one)
+    return withDropped(request, [...(request.dropped ?? []), ...dropped])
+  })
+}
+
 /** One chat call per prompt. */
 function asChats(call: Call<'completion'>): Call<'chat'>[] {
-  const { prompt: _prompt, echo: _echo, web_search_options: _none, best_of, logprobs, suffix, ...rest } = call.body
+  const { prompt: _prompt, echo: _echo, best_of, logprobs, suffix, ...rest } = call.body
   const unsupportedField = Object.entries({
     best_of: (best_of ?? 1) > 1,
     logprobs: logprobs != null,
@@ -160,8 +182,10 @@ function asChats(call: Call<'completion'>): Call<'chat'>[] {
       },
     )
   }
+  const sent = Object.fromEntries(Object.entries(rest).filter(([name]) => sentFields.has(name)))
+  const max_tokens = rest.max_tokens ?? usualMaxTokens
   return promptsOf(call.body).map(content => {
-    const messages = [{ role: 'user' as const, content }]
-    return { ...call, body: { ...rest, max_tokens: rest.max_tokens ?? 16, messages }, raw: null }
+    const body = { ...sent, max_tokens, messages: [{ role: 'user' as const, content }] } as unknown as ChatRequest
+    return { ...call, body, raw: null }
   })
 }

@@ -1,3 +1,4 @@
+import { asText } from '../../base/as-text.ts'
 import { isObject } from '../../base/is-object.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 
@@ -15,7 +16,7 @@ const parameters = {
 export function functionOfCustom(name: string, description: unknown, grammar: unknown): FunctionTool {
   const { syntax, definition }: Record<string, unknown> = isObject(grammar) ? grammar : {}
   const rule =
-    typeof definition === 'string' ? `\`input\` must match this ${String(syntax)} grammar:\n${definition}` : ''
+    typeof definition === 'string' ? `\`input\` must match this ${asText(syntax)} grammar:\n${definition}` : ''
   const text = [description, rule].filter(one => typeof one === 'string' && one !== '').join('\n\n')
   return { type: 'function', function: { name, ...(text !== '' && { description: text }), parameters } }
 }

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest, FinishReason } from '../../kinds/chat.ts'
 import type { Call, DirectAdapter } from '../contract.ts'
-import { ChatWrappingDecoder, type SseEvent } from '../stream-decoder.ts'
+import { ChatHoldingDecoder, type SseEvent } from '../stream-decoder.ts'
 
 /**
  * Old tools still send chat requests with `functions`, which few providers accept today. They are rewritten to the
@@ -33,9 +33,9 @@ export function functionsOverTools(chat: DirectAdapter<'chat'>): DirectAdapter<'
 }
 
 /** Converts tool calls in a stream to function calls. */
-class FunctionDecoder extends ChatWrappingDecoder {
+class FunctionDecoder extends ChatHoldingDecoder {
   push(event: SseEvent, part?: number): ChatChunk[] {
-    return this.decoder.push(event, part).map(chunkWithFunction)
+    return this.receive(event, part).map(chunkWithFunction)
   }
 }
 

@@ -1,5 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { z } from 'zod'
+import { GatewayError } from '../../base/errors.ts'
 import type { Policy } from '../../keys/policy.ts'
 import type { SigningSecret } from '../../keys/signing-secret.ts'
 
@@ -20,18 +21,23 @@ const tagBytes = 16
 /** Longer states are not carried. A signature that contains the whole hidden reasoning has some 100,000 characters. */
 const maxStateCharacters = 1024 * 1024
 const maxEnvelopeCharacters = 3 * maxStateCharacters
+/** Of the envelopes of one request: to open one takes some twenty microseconds, and more if it is forged. */
+const maxOpened = 4_096
 const contents = z.tuple([z.string(), z.string().nullable(), z.string(), z.string()])
 
 /**
  * Seals reasoning state for a client to hand back: `hg1.<nonce, tag and ciphertext in base64url>` (AES-256-GCM). The key
  * is derived from the signing secret and the organisation, so that an envelope can be neither forged, nor read, nor used
- * by another organisation (docs/decisions/reasoning-state.md). Envelopes under `older` secrets are opened, too.
+ * by another organisation (docs/decisions/reasoning-state.md). Envelopes under `older` secrets are opened, too. One sealer serves
+ * one request.
  */
 export class ReasoningSealer {
   readonly #secret: string
   readonly #older: readonly string[]
   readonly #scope: string
   #key: Buffer | null = null
+  #olderKeys: Buffer[] | null = null
+  #opened = 0
 
   constructor(
     secret: string,
@@ -53,17 +59,22 @@ export class ReasoningSealer {
     return prefix + Buffer.concat([nonce, encryption.getAuthTag(), encrypted]).toString('base64url')
   }
 
-  /** The state in an envelope of `seal`; null for any other text, including a changed envelope. Never throws. */
+  /**
+   * The state in an envelope of `seal`; null for any other text, including a changed envelope. Throws a GatewayError 400 for too many
+   * envelopes.
+   */
   open(envelope: string): ReasoningState | null {
     if (!isEnvelope(envelope) || envelope.length > maxEnvelopeCharacters) return null
     const encoded = envelope.slice(prefix.length)
     const bytes = Buffer.from(encoded, 'base64url')
     // The decoder ignores foreign characters and unused bits.
     if (bytes.length <= nonceBytes + tagBytes || bytes.toString('base64url') !== encoded) return null
+    if (++this.#opened > maxOpened) throw tooMany()
     const state = decrypt(bytes, this.#currentKey())
     if (state) return state
-    for (const secret of this.#older) {
-      const earlier = decrypt(bytes, deriveKey(secret, this.#scope))
+    this.#olderKeys ??= this.#older.map(secret => deriveKey(secret, this.#scope))
+    for (const key of this.#olderKeys) {
+      const earlier = decrypt(bytes, key)
       if (earlier) return earlier
     }
     return null
@@ -74,6 +85,11 @@ export class ReasoningSealer {
     this.#key ??= deriveKey(this.#secret, this.#scope)
     return this.#key
   }
+}
+
+function tooMany(): GatewayError {
+  const message = `A request can hand back at most ${maxOpened} states of reasoning. Leave out those of earlier turns.`
+  return new GatewayError('invalid_request', message)
 }
 
 function deriveKey(secret: string, scope: string): Buffer {

@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import type { ChatChunk, ChatCompletion, ChatMessage } from '../../kinds/chat.ts'
 import type { ReasoningDetail } from '../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../contract.ts'
-import { ChatWrappingDecoder, type NativeEvent, type SseEvent, type StreamDecoder } from '../stream-decoder.ts'
+import { type NativeEvent, type SseEvent, type StreamDecoder, WrappingDecoder } from '../stream-decoder.ts'
 
 /**
  * Carries reasoning state for a chat adapter: the adapter gives and takes `reasoning_details` with its provider's own
@@ -35,7 +35,7 @@ function sealAnswer(answer: ChatCompletion, call: Call<'chat'>): ChatCompletion 
 }
 
 /** Seals the details in the chunks of a stream. */
-class SealingDecoder extends ChatWrappingDecoder {
+class SealingDecoder extends WrappingDecoder<ChatChunk, ChatChunk> {
   readonly #call: Call<'chat'>
   #sealer: DetailSealer | null = null
 
@@ -46,6 +46,10 @@ class SealingDecoder extends ChatWrappingDecoder {
 
   passes(event: NativeEvent): boolean {
     return this.decoder.passes?.(event) ?? true
+  }
+
+  end(): ChatChunk[] {
+    return this.decoder.end?.() ?? []
   }
 
   push(event: SseEvent, part?: number): ChatChunk[] {

@@ -1,3 +1,4 @@
+import { asText } from '../../base/as-text.ts'
 import { isObject } from '../../base/is-object.ts'
 import { namesIn } from '../../base/names.ts'
 import type { Deployment } from '../../catalog/schema.ts'
@@ -167,7 +168,7 @@ class Cleaner {
   #image(image: Json): Json {
     const path = 'messages.content.image_url'
     const own = this.only(image, imageFields, path)
-    if (own.detail == null || details.has(String(own.detail))) return own
+    if (own.detail == null || details.has(asText(own.detail))) return own
     this.dropped.push(`${path}.detail`)
     return { ...own, detail: undefined }
   }
@@ -217,7 +218,7 @@ function isOwnPlugins(name: string, value: unknown): boolean {
 }
 
 function isUsualTier(name: string, value: unknown): boolean {
-  return tierFields.has(name) && usualTiers.has(String(value).toLowerCase())
+  return tierFields.has(name) && usualTiers.has(asText(value).toLowerCase())
 }
 
 function asksForSomething(value: unknown): boolean {

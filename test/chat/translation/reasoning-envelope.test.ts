@@ -11,6 +11,8 @@ import { test } from '../../support/test.ts'
 
 const secret = 'a signing secret of 32 characters'
 const ours = { organisationId: 'org_1', environment: 'live' } as const
+/** One serves the envelopes of one request. */
+const opened = (envelope: string) => new ReasoningSealer(secret, ours).open(envelope)
 const sealer = new ReasoningSealer(secret, ours)
 const state = { provider: 'anthropic', credentialId: 'key1', model: 'claude', state: 'EqQB==' }
 
@@ -26,7 +28,7 @@ test('opened: what was sealed, by any process with the secret', t => {
     fc.property(states, one => {
       const envelope = sealer.seal(one)!
       t.regex(envelope, /^hg1\.[\w-]+$/)
-      t.deepEqual(new ReasoningSealer(secret, ours).open(envelope), one)
+      t.deepEqual(opened(envelope), one)
     }),
     { numRuns: fuzzRuns(300) },
   )
@@ -36,26 +38,35 @@ test('null: an envelope with any other character in any place, cut short or made
   const envelope = sealer.seal(state)!
   const characters = '.=+/-_AZaz09 ü'
   for (let at = 0; at < envelope.length; at++) {
-    t.is(sealer.open(envelope.slice(0, at)), null)
+    t.is(opened(envelope.slice(0, at)), null)
     for (const other of characters)
-      if (other !== envelope[at]) t.is(sealer.open(envelope.slice(0, at) + other + envelope.slice(at + 1)), null)
+      if (other !== envelope[at]) t.is(opened(envelope.slice(0, at) + other + envelope.slice(at + 1)), null)
   }
-  for (const other of characters) t.is(sealer.open(envelope + other), null)
+  for (const other of characters) t.is(opened(envelope + other), null)
   fc.assert(
     fc.property(fc.nat(), fc.integer({ min: 0, max: 7 }), (seed, bit) => {
       const bytes = Buffer.from(envelope.slice(4), 'base64url')
       bytes[seed % bytes.length]! ^= 1 << bit
-      t.is(sealer.open(`hg1.${bytes.toString('base64url')}`), null)
+      t.is(opened(`hg1.${bytes.toString('base64url')}`), null)
     }),
     { numRuns: fuzzRuns(500) },
   )
 })
 
+test('400 for more envelopes than one request may have, whether they are genuine or not', t => {
+  const envelope = sealer.seal(state)!
+  for (const one of [envelope, `${envelope.slice(0, 20)}AAAA${envelope.slice(24)}`]) {
+    const opener = new ReasoningSealer(secret, ours, ['an older secret of 32 characters'])
+    for (let i = 0; i < 4_096; i++) opener.open(one)
+    t.throws(() => opener.open(one), { code: 'invalid_request', message: /at most 4096 states/ })
+  }
+})
+
 test('null: anything else, without an exception', t => {
-  fc.assert(fc.property(fc.string({ unit: 'binary' }), text => t.is(sealer.open(text), null)))
-  fc.assert(fc.property(fc.base64String({ maxLength: 200 }), text => t.is(sealer.open(`hg1.${text}`), null)))
-  for (const text of ['', 'hg1.', 'hg1.AAAA', 'hg2.AAAA']) t.is(sealer.open(text), null)
-  t.is(sealer.open(`hg1.${'A'.repeat(8_000_000)}`), null)
+  fc.assert(fc.property(fc.string({ unit: 'binary' }), text => t.is(opened(text), null)))
+  fc.assert(fc.property(fc.base64String({ maxLength: 200 }), text => t.is(opened(`hg1.${text}`), null)))
+  for (const text of ['', 'hg1.', 'hg1.AAAA', 'hg2.AAAA']) t.is(opened(text), null)
+  t.is(opened(`hg1.${'A'.repeat(8_000_000)}`), null)
 })
 
 test('null: an envelope of another organisation, of test keys, or of another secret', t => {
@@ -70,7 +81,7 @@ test('null: an envelope of another organisation, of test keys, or of another sec
 
 test('null: a state of more than a megabyte; no sealer: a secret that cannot be read', async t => {
   const long = sealer.seal({ ...state, state: 'a'.repeat(1024 * 1024) })!
-  t.is(sealer.open(long)?.state.length, 1024 * 1024)
+  t.is(opened(long)?.state.length, 1024 * 1024)
   t.is(sealer.seal({ ...state, state: 'a'.repeat(1024 * 1024 + 1) }), null)
   t.is(
     await openReasoningSealer({ current: null, older: [], get: () => Promise.reject(new Error('no database')) }, ours),

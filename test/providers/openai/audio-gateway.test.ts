@@ -31,12 +31,14 @@ const folder = useFolder(test)
 let account: Account
 let sdk: OpenAI
 
+const readOnMs = 2_000
 const emulator = use(test, startOpenAiAudio)
 const gateway = useGateway(test, () => ({
   OPENAI_API_KEY: secret,
   OPENAI_BASE_URL: `${emulator.url}/v1`,
   GROQ_API_KEY: secret,
   GROQ_BASE_URL: `${emulator.url}/openai/v1`,
+  UPSTREAM_READ_ON_MS: String(readOnMs),
 }))
 test.beforeEach(async () => {
   emulator.reset()
@@ -129,6 +131,36 @@ for (const body of speaking) {
   })
 }
 
+/** What a request was charged whose client left, once it is booked. */
+async function chargedAfterLeaving(): Promise<number> {
+  const log = gateway.services.db.generation
+  const where = { organisationId: account.organisationId }
+  await eventually(async () => (await log.count({ where })) === 1, 'it is booked')
+  const { status, costNano } = await log.findFirstOrThrow({ where })
+  if (status !== 499 || (await chargedNano()) !== Number(costNano)) throw new Error(`${status}, ${costNano}`)
+  return Number(costNano)
+}
+
+/** Leaves a stream that has begun; its provider goes on once the gateway knows of it. */
+async function leaveBegun(begin: (signal: AbortSignal) => Promise<ReadableStream>, goOn: () => void): Promise<void> {
+  const leaving = new AbortController()
+  const stream = await begin(leaving.signal)
+  await stream.getReader().read()
+  leaving.abort()
+  // It has noticed when it answers requests that came later.
+  for (let i = 0; i < 3; i++) await (await gateway.fetch('/healthz')).text()
+  goOn()
+}
+
+test.serial('499 gpt-4o-mini-tts: a client that leaves before the end pays for what the provider counts', async t => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  emulator.next(speechReply({ hold: { after: 2, until: promise } }))
+  const begin = async (signal: AbortSignal) =>
+    (await sdk.audio.speech.create({ ...speaking[1]!, input: long }, { signal })).body!
+  await leaveBegun(begin, resolve)
+  t.is(await chargedAfterLeaving(), speechNano('gpt-4o-mini-tts', long))
+})
+
 test.serial('200 gpt-4o-mini-tts: as events, with the usage that was counted and its cost', async t => {
   const answer = await sdk.audio.speech.create({ ...speaking[1]!, input, stream_format: 'sse' })
   const lines = (await answer.text()).split('\n').filter(line => line.startsWith('data: {'))
@@ -204,6 +236,33 @@ test.serial('200 gpt-4o-transcribe: json, text and in pieces, by the token', asy
   t.is(await chargedNano(), 3 * costNano)
   await nothingStored()
 })
+
+test.serial('499 gpt-4o-transcribe: a client that leaves before the end pays for what the provider counts', async t => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  emulator.next(transcriptReply({ hold: { after: 1, until: promise } }))
+  const body = { model: 'gpt-4o-transcribe', prompt: 'Greetings.', stream: true, audio_url: audio(3) }
+  const begin = async (signal: AbortSignal) =>
+    (await gateway.fetch('/v1/audio/transcriptions', { key: account.live, body, signal })).body!
+  await leaveBegun(begin, resolve)
+  const charged = await chargedAfterLeaving()
+  const heard = await gateway.fetch('/v1/audio/transcriptions', { key: account.live, body: { ...body, stream: false } })
+  t.is(charged / 1e9, ((await heard.json()) as { usage: { cost: number } }).usage.cost)
+})
+
+test.serial(
+  '499 gpt-4o-transcribe: a client that leaves pays for what was written when the end does not come',
+  async t => {
+    const { promise: never } = Promise.withResolvers<void>()
+    emulator.next(transcriptReply({ hold: { after: 3, until: never } }))
+    const body = { model: 'gpt-4o-transcribe', stream: true, audio_url: audio(3) }
+    const begin = async (signal: AbortSignal) =>
+      (await gateway.fetch('/v1/audio/transcriptions', { key: account.live, body, signal })).body!
+    await leaveBegun(begin, () => {})
+    const tokens = { prompt_tokens: 30, prompt_tokens_details: { audio_tokens: 30 } }
+    const silent = expectedNano('gpt-4o-transcribe', { ...tokens, completion_tokens: 0, total_tokens: 30 })
+    t.true((await chargedAfterLeaving()) > silent)
+  },
+)
 
 test.serial('200 gpt-4o-transcribe-diarize: who speaks is in the segments', async t => {
   const asked = { file, model: 'gpt-4o-transcribe-diarize', response_format: 'verbose_json' } as const

@@ -1,6 +1,26 @@
 import fc from 'fast-check'
 
-const oddities = [0, -1, 1.5, 1e308, -0, 2 ** 53, '', '\0', '\ud800', '𝕏', null, true, false, [], {}, [[]], [null]]
+// An object with its own `toString` throws where it is made a text.
+const oddities: unknown[] = [
+  0,
+  -1,
+  1.5,
+  1e308,
+  -0,
+  2 ** 53,
+  '',
+  '\0',
+  '\ud800',
+  '𝕏',
+  null,
+  true,
+  false,
+  [],
+  {},
+  [[]],
+  [null],
+  { toString: 1 },
+]
 const names = [
   '__proto__',
   'constructor',

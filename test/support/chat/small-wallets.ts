@@ -63,9 +63,14 @@ export class StreamingProvider {
   }
 
   /** Sends a piece of text in one event, once the request has come. */
-  async send(text: string): Promise<void> {
+  send(text: string): Promise<void> {
+    return this.sendDelta({ content: text })
+  }
+
+  /** Sends a part of the answer in one event, once the request has come. */
+  async sendDelta(delta: object): Promise<void> {
     await this.asked
-    await this.#write(`data: ${JSON.stringify(chatChunk({ content: text }))}\n\n`)
+    await this.#write(`data: ${JSON.stringify(chatChunk(delta))}\n\n`)
   }
 
   /** Ends the answer with this usage; `text` is sent in the same packet. */

@@ -1,3 +1,4 @@
+import { asText } from '../../../base/as-text.ts'
 import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { editBody, memberText } from '../../../base/json-member.ts'
@@ -162,7 +163,7 @@ const tunnelHost = /(?:^|\.)tunnel\.anthropic\.com\.?$/i
 function refuseTunnels({ mcp_servers: servers }: MessagesRequest): void {
   if (!Array.isArray(servers)) return
   for (const [index, server] of servers.entries()) {
-    const url = URL.parse(String((server as { url?: unknown } | null)?.url))
+    const url = URL.parse(asText((server as { url?: unknown } | null)?.url))
     const param = `mcp_servers.${index}.url`
     if (url && tunnelHost.test(url.hostname))
       throw unsupported(`${param}: servers behind tunnels of the provider’s account cannot be used`, param)

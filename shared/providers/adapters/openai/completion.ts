@@ -1,6 +1,6 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
-import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
+import { type Completion, type CompletionChoice, usualMaxTokens } from '../../../kinds/completion.ts'
 import type { DirectAdapter } from '../../contract.ts'
 import { createdAt, isUnixTime } from '../../toolkit/created-at.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
@@ -17,7 +17,9 @@ export const completion: DirectAdapter<'completion'> = {
     assertTakesInput(call.target.provider, call.body.prompt, 'prompt')
     const request = beginRequest('completion', call)
     requestUsage(request)
-    if (call.maxTokens !== null && call.body.max_tokens !== call.maxTokens) request.changes.max_tokens = call.maxTokens
+    // Servers have other limits where none is sent, or no limit, and no more is reserved.
+    const maxTokens = call.maxTokens ?? call.body.max_tokens ?? usualMaxTokens
+    if (call.body.max_tokens !== maxTokens) request.changes.max_tokens = maxTokens
     return post('/completions', request)
   },
   answer(json, { target }) {

@@ -1,3 +1,4 @@
+import { asText } from '../../../base/as-text.ts'
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { formatPath } from '../../../base/json.ts'
@@ -132,7 +133,7 @@ class Meter implements RealtimeMeter {
     if (event.type === 'session.started') this.hasBegun = true
     if (event.type === 'session.closed') this.#closed = true
     if (event.type === 'session.usage.updated' || event.type === 'session.closed') this.#updateDuration(event.usage)
-    if (String(event.type).startsWith('session.')) this.#settings(event.session)
+    if (asText(event.type).startsWith('session.')) this.#settings(event.session)
     if (!isObject(event.event)) return nothing
     const ended = event.type === 'response.event' ? this.#trackTask(event.event, event.delegation_id) : undefined
     // The others were begun by the provider.
@@ -152,7 +153,7 @@ class Meter implements RealtimeMeter {
 
   /** Counts the relayed content of a task; returns it once it has ended. */
   #trackTask({ type, response, delta }: Json, id: unknown): PendingWork | undefined {
-    if (ends.includes(String(type))) return this.#tasks.end(id)
+    if (ends.includes(asText(type))) return this.#tasks.end(id)
     if (type === 'response.created' && isObject(response))
       this.#tasks.begin(id, this.#work(nameOf(response.model) ?? ''))
     else if (isText(delta)) this.#tasks.countOutput(id, { textBytes: textBytes(delta) })
@@ -190,7 +191,7 @@ function bytesBesideSound({ event }: ClientContent): number {
  * most expensive one.
  */
 function delegatedUsage({ type }: Json, event: Json): readonly RealtimeUse[] {
-  const isResponse = type === 'response.event' && ends.includes(String(event.type))
+  const isResponse = type === 'response.event' && ends.includes(asText(event.type))
   const isDecision = type === 'decision.event' && event.type === 'decision.completed'
   const task = isResponse ? event.response : isDecision ? event.decision : null
   return isObject(task) ? tokensUsed(task.usage, nameOf(task.model) ?? '') : nothing

@@ -1,3 +1,4 @@
+import { asText } from '../../../base/as-text.ts'
 import { imageTokens } from '../../../catalog/image-tokens.ts'
 import type { Content } from '../../realtime-contract.ts'
 import type { Json } from '../../toolkit/json-fields.ts'
@@ -13,7 +14,7 @@ const charactersByFormat = {
 
 /** Base64 characters per token of audio in a format; an unknown format is taken for PCM, the default. */
 export function charactersPerToken(format: unknown, side: 'input' | 'output'): number {
-  return (/pcm[ua]|g711/.test(String(format)) ? charactersByFormat.telephone : charactersByFormat.pcm)[side]
+  return (/pcm[ua]|g711/.test(asText(format)) ? charactersByFormat.telephone : charactersByFormat.pcm)[side]
 }
 
 /** What a client's frame contains. */

@@ -1,3 +1,4 @@
+import { asText } from '../../../base/as-text.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { MonotonicMs } from '../../../base/time.ts'
 import type { Content, PendingWork, RealtimeMeter, RealtimeUse, WorkRequest } from '../../realtime-contract.ts'
@@ -189,9 +190,9 @@ export class Meter implements RealtimeMeter {
   }
 
   #countOutput({ type, response_id: id, delta: piece }: Json): void {
-    if (!delta.test(String(type)) || !isText(piece)) return
+    if (!delta.test(asText(type)) || !isText(piece)) return
     const bytes = textBytes(piece)
-    const isSound = soundDelta.test(String(type))
+    const isSound = soundDelta.test(asText(type))
     const output = isSound ? { audioTokens: bytes / this.#charactersPerToken('output') } : { textBytes: bytes }
     this.#responses.countOutput(id, output)
   }
@@ -269,7 +270,7 @@ function isPersistent({ type, event }: ClientContent, frame: Buffer): boolean {
 
 /** Whether an error is the refusal of a response. Frames without such a request cannot be refused with it. */
 function refusesAnswer({ code, param }: Json): boolean {
-  return code === 'conversation_already_has_active_response' || /^response(?:$|[.[])/.test(String(param))
+  return code === 'conversation_already_has_active_response' || /^response(?:$|[.[])/.test(asText(param))
 }
 
 function limitOf(max: unknown): number | null {

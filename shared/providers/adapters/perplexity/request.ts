@@ -1,3 +1,4 @@
+import { asText } from '../../../base/as-text.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { ChatMessage, ChatRequest } from '../../../kinds/chat.ts'
 import { usualWebSearches } from '../../../kinds/web-search.ts'
@@ -73,7 +74,7 @@ function toolsOf(body: ChatRequest): { tools: object[]; tool_choice: Choice } {
   if (own.length === 0) return { tools, tool_choice: { type: 'web_search' } }
   if (!isForced) return { tools, tool_choice: 'auto' }
   if (choice === 'required') return { tools, tool_choice: 'required' }
-  const name = isObject(choice) && isObject(choice.function) ? String(choice.function.name) : null
+  const name = isObject(choice) && isObject(choice.function) ? asText(choice.function.name) : null
   if (name === null) throw unsupported('tool_choice.type', 'only a function can be chosen')
   return { tools, tool_choice: { name } }
 }

@@ -1,6 +1,6 @@
 import { newId } from '../../../base/ids.ts'
 import { unixNow } from '../../../base/time.ts'
-import type { Completion, CompletionRequest } from '../../../kinds/completion.ts'
+import { type Completion, type CompletionRequest, usualMaxTokens } from '../../../kinds/completion.ts'
 import type { Tokenizer } from '../../../kinds/tokenizer.ts'
 import {
   cutAtStop,
@@ -14,8 +14,6 @@ import {
 
 type Prompt = { text: string; tokens: number }
 type Choice = Completion['choices'][number]
-
-const defaultMaxTokens = 16
 
 /** Legacy text completion: each prompt is echoed as its own continuation, `n` times. */
 export function complete(body: CompletionRequest, tokenizer: Tokenizer): SandboxResponse {
@@ -49,7 +47,7 @@ export function promptsOf(prompt: CompletionRequest['prompt'], tokenizer: Tokeni
 
 function echo(prompt: string, body: CompletionRequest, room: number, tokenizer: Tokenizer) {
   const whole = cutAtStop(prompt, body.stop)
-  const answer = tokenizer.first(whole, body.max_tokens ?? defaultMaxTokens).slice(0, room)
+  const answer = tokenizer.first(whole, body.max_tokens ?? usualMaxTokens).slice(0, room)
   const text = body.echo ? (prompt + answer).slice(0, room) : answer
   const choice: Omit<Choice, 'index'> = {
     text,

@@ -18,11 +18,10 @@ const codes: Record<string, string> = {
   invalid_request: 'invalid_value',
 }
 
-/** Converts our validation errors to the provider's format. Throws anything else. */
-export function toRefusal(error: unknown): EventError {
-  if (error instanceof EventError) return error
-  if (!(error instanceof GatewayError)) throw error
-  return new EventError(codes[error.code] ?? error.code, error.message, error.param)
+/** Our validation errors in the provider's format. Others are failures of the sandbox, which `errorEvent` tells apart. */
+export function toRefusal(error: unknown): Error {
+  if (error instanceof GatewayError) return new EventError(codes[error.code] ?? error.code, error.message, error.param)
+  return error instanceof EventError ? error : new Error('An event could not be read.', { cause: error })
 }
 
 /** The error event for the client; an internal error of the sandbox must not end the process. */

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { asText } from '../../../base/as-text.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { parseJson } from '../../../base/json.ts'
 import { validate } from '../../../base/validate.ts'
@@ -71,8 +72,8 @@ export type EventType = keyof typeof schemas
 export type ClientEvents = { [T in EventType]: z.infer<(typeof schemas)[T]> }
 export type ClientEvent = ClientEvents[EventType]
 
-/** Parses a frame's event, and its id if it has one; `event` is a refusal if it is invalid. */
-export function eventOf(frame: Buffer, isBinary: boolean): { eventId: string | null; event: ClientEvent | EventError } {
+/** Parses a frame's event, and its id if it has one; `event` is an error if it is invalid or cannot be read. */
+export function eventOf(frame: Buffer, isBinary: boolean): { eventId: string | null; event: ClientEvent | Error } {
   let eventId: string | null = null
   try {
     if (isBinary) throw new EventError('invalid_json', 'Events are JSON in text frames.')
@@ -90,6 +91,6 @@ export function eventOf(frame: Buffer, isBinary: boolean): { eventId: string | n
 
 function unknownType(type: unknown): EventError {
   const supported = Object.keys(schemas).map(name => `'${name}'`)
-  const message = `Invalid value: '${String(type).slice(0, 100)}'. Supported values are: ${supported.join(', ')}.`
+  const message = `Invalid value: '${asText(type).slice(0, 100)}'. Supported values are: ${supported.join(', ')}.`
   return new EventError('invalid_value', message, 'type')
 }

@@ -32,7 +32,7 @@ function runSession(socket: WebSocket, tokens: Tokenizer, model: string, type: '
   const wire: Wire = new Wire(socket, (frame, isBinary) => {
     const { eventId, event } = eventOf(frame, isBinary)
     try {
-      if (event instanceof EventError) throw event
+      if (event instanceof Error) throw event
       dispatch(sandboxSession, event)
       errors = 0
     } catch (error) {

@@ -1,3 +1,4 @@
+import { asText } from '../../../base/as-text.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
@@ -146,14 +147,14 @@ function choiceOf(choice: Choice): ResponsesRequest['tool_choice'] {
   if (choice.type !== 'allowed_tools') return referenceOf(choice)
   const { mode, tools }: Record<string, unknown> = isObject(choice.allowed_tools) ? choice.allowed_tools : choice
   const allowed = Array.isArray(tools) ? tools.filter(isObject) : []
-  return { type: 'allowed_tools', mode: String(mode), tools: allowed.map(referenceOf) }
+  return { type: 'allowed_tools', mode: asText(mode), tools: allowed.map(referenceOf) }
 }
 
 /** `{type, function: {name}}` as `{type, name}`. */
 function referenceOf(reference: Record<string, unknown>): { type: string; name: string } {
-  const type = String(reference.type)
+  const type = asText(reference.type)
   const named = reference[type]
-  return { type, name: String(isObject(named) ? named.name : reference.name) }
+  return { type, name: asText(isObject(named) ? named.name : reference.name) }
 }
 
 /** The names in chat of Responses fields that have other ones. */

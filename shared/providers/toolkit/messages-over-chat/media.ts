@@ -1,3 +1,4 @@
+import { asText } from '../../../base/as-text.ts'
 import {
   isBlock,
   type KnownMessagesBlock,
@@ -32,7 +33,7 @@ export function resultText({ block, param }: LocatedBlock): string | null {
   if (isBlock(block, 'text')) return block.text
   if (isBlock(block, 'image') || isBlock(block, 'document')) return null
   if (block.type === 'search_result') return searchResultText(block)
-  if (block.type === 'tool_reference') return String(block.tool_name ?? '')
+  if (block.type === 'tool_reference') return asText(block.tool_name ?? '')
   throw unexpectedTag(param, block.type)
 }
 
@@ -64,7 +65,7 @@ function contentParts(content: unknown, param: string, target: Target): UserPart
     const at = `${param}.content.${index}`
     if (isBlock(block, 'text') && typeof block.text === 'string') return textParts(block.text)
     if (isBlock(block, 'image') && block.source) return [imagePart(block, at, target)]
-    throw unexpectedTag(at, String(block?.type))
+    throw unexpectedTag(at, asText(block?.type))
   })
 }
 

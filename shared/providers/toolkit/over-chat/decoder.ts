@@ -1,6 +1,6 @@
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatChunk } from '../../../kinds/chat.ts'
-import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../../stream-decoder.ts'
+import { HoldingDecoder, type SseEvent, type StreamDecoder } from '../../stream-decoder.ts'
 
 /** Makes the events of another format out of the chunks of a chat answer. */
 type Encoder<Event> = {
@@ -13,7 +13,7 @@ type Encoder<Event> = {
 }
 
 /** Decodes the events of a chat provider to those that an encoder makes. */
-export class OverChatDecoder<Event> extends WrappingDecoder<ChatChunk, Event> {
+export class OverChatDecoder<Event> extends HoldingDecoder<Event> {
   readonly #encoder: Encoder<Event>
 
   constructor(chat: StreamDecoder<ChatChunk>, encoder: Encoder<Event>) {
@@ -26,7 +26,7 @@ export class OverChatDecoder<Event> extends WrappingDecoder<ChatChunk, Event> {
   }
 
   push(event: SseEvent, part?: number): Event[] {
-    return this.decoder.push(event, part).flatMap(chunk => this.#encoder.push(chunk))
+    return this.receive(event, part).flatMap(chunk => this.#encoder.push(chunk))
   }
 
   /**
