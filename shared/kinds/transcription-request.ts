@@ -1,4 +1,7 @@
 import { z } from 'zod'
+import { isDataUri } from '../base/data-uri.ts'
+import { isObject } from '../base/is-object.ts'
+import { alsoTaking } from '../base/other-forms.ts'
 import { common, ofOpenRouter, referenceTo } from './media.ts'
 import { refusedField, refusedUnless } from './refused-field.ts'
 
@@ -25,6 +28,8 @@ const maxPromptCharacters = 200_000
 const languageCode = z
   .string()
   .regex(/^[a-z]{2,3}(?:[-_][a-z\d]{2,8}){0,3}$/i, 'must be a language code such as `en` or `en-US`')
+/** `auto` leaves it to the model (together of PyPI, types/audio/transcription_create_params.py; servers of whisper.cpp). */
+const detectable = alsoTaking(languageCode.nullable(), value => (value === 'auto' ? null : value))
 /** OpenAI's settings for splitting audio at silence. */
 const voiceActivity = z.strictObject({
   type: z.literal('server_vad'),
@@ -43,6 +48,28 @@ const otherTasks = {
   task: refusedUnless('transcribe', 'is not taken: use `/v1/audio/translations`.'),
 }
 
+/**
+ * Other APIs' names of `audio_url`, also in forms without a file: Mistral's (@mistralai/mistralai, AudioTranscriptionRequest),
+ * Groq's (@ai-sdk/groq 4.0.77) and Together's (together of PyPI, resources/audio/transcriptions.py).
+ */
+const otherUrlFields = ['file_url', 'url', 'file']
+const address = /^\s*(?:https?|data):/i
+
+/**
+ * A request with its sound as `audio_url`, which may be under another API's name, or in OpenRouter's object with base64
+ * (@openrouter/sdk, models/sttrequest.ts). The format is that of the bytes.
+ */
+export function withAudioUrl(body: unknown): unknown {
+  if (!isObject(body) || body.audio_url != null) return body
+  const { input_audio: sound, ...others } = body
+  if (isObject(sound) && typeof sound.data === 'string')
+    return { ...others, audio_url: isDataUri(sound.data) ? sound.data : `data:;base64,${sound.data}` }
+  const name = otherUrlFields.find(field => address.test(String(body[field])))
+  if (name === undefined) return body
+  const { [name]: audio_url, ...rest } = body
+  return { ...rest, audio_url }
+}
+
 /** `POST /v1/audio/transcriptions` as JSON; the multipart form has `file` in place of `audio_url`. */
 export const transcriptionRequest = z
   .looseObject({
@@ -50,10 +77,10 @@ export const transcriptionRequest = z
     ...ofOpenRouter,
     model: common.model,
     audio_url: referenceTo('audio'),
-    language: languageCode
-      .nullish()
+    language: detectable
+      .optional()
       .describe(
-        'The language that is spoken, such as `en` or `en-US`; models that know no regions get the language alone.',
+        'The language that is spoken, such as `en` or `en-US`; models that know no regions get the language alone. `auto`, as without it: the model detects it.',
       ),
     languages: z
       .array(languageCode)
