@@ -80,7 +80,7 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       const takeFile = (sent: string, stream: Readable, { filename = '', mimeType }: busboy.FileInfo) => {
         const name = listName(sent)
         const max = Object.hasOwn(rules.files, name) ? rules.files[name]! : 0
-        if (max === 0) throw unknownFieldError(sent.slice(0, maxNameBytes), meantField(sent, Object.keys(rules.files)))
+        if (max === 0) throw unknownFieldError(sent.slice(0, maxNameBytes), meantField(name, Object.keys(rules.files)))
         if (pending.filter(other => other.name === name).length >= max) throw countError(name, max)
         const hash = createHash('sha256')
         const body = hashChunks(stream, hash)

@@ -96,13 +96,12 @@ test.serial('400 naming a file that has another name, also that of a field', asy
     t.is(status, 400)
     t.like(json.error, { code: 'unknown_field', param: name })
   }
-  const { status, json } = await send(drawing, formOf(...edit, picture('images')))
-  t.is(status, 400)
-  t.like(json.error, {
-    code: 'unknown_field',
-    param: 'images',
-    message: 'Unknown field `images`. Did you mean `image`?',
-  })
+  for (const name of ['images', 'images[]']) {
+    const { status, json } = await send(drawing, formOf(...edit, picture(name)))
+    t.is(status, 400)
+    const message = `Unknown field \`${name}\`. Did you mean \`image\`?`
+    t.like(json.error, { code: 'unknown_field', param: name, message })
+  }
 })
 
 test.serial('400 for a file without a name, which says what to do, however long it is', async t => {
