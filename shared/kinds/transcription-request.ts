@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { isDataUri } from '../base/data-uri.ts'
 import { isObject } from '../base/is-object.ts'
-import { alsoTaking } from '../base/other-forms.ts'
 import { common, ofOpenRouter, referenceTo } from './media.ts'
 import { refusedField, refusedUnless } from './refused-field.ts'
 
@@ -28,8 +27,6 @@ const maxPromptCharacters = 200_000
 const languageCode = z
   .string()
   .regex(/^[a-z]{2,3}(?:[-_][a-z\d]{2,8}){0,3}$/i, 'must be a language code such as `en` or `en-US`')
-/** `auto` leaves it to the model (together of PyPI, types/audio/transcription_create_params.py; servers of whisper.cpp). */
-const detectable = alsoTaking(languageCode.nullable(), value => (value === 'auto' ? null : value))
 /** OpenAI's settings for splitting audio at silence. */
 const voiceActivity = z.strictObject({
   type: z.literal('server_vad'),
@@ -77,10 +74,10 @@ export const transcriptionRequest = z
     ...ofOpenRouter,
     model: common.model,
     audio_url: referenceTo('audio'),
-    language: detectable
-      .optional()
+    language: languageCode
+      .nullish()
       .describe(
-        'The language that is spoken, such as `en` or `en-US`; models that know no regions get the language alone. `auto`, as without it: the model detects it.',
+        'The language that is spoken, such as `en` or `en-US`; models that know no regions get the language alone.',
       ),
     languages: z
       .array(languageCode)

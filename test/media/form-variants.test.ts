@@ -183,15 +183,6 @@ test.serial('200 for JSON with the sound by the names of other APIs', async t =>
   }
 })
 
-test.serial('200 for `language: "auto"`, which leaves the language to the model', async t => {
-  const heard = await send(hearing, formOf(whisper, partOf('language', 'auto'), sound))
-  t.is(heard.status, 200, JSON.stringify(heard.json))
-  t.false((await sentFields()).has('language'))
-  const body = { model: 'whisper-1', audio_url: uri, language: 'auto' }
-  t.is((await gateway.fetch(hearing, { key: account.live, body })).status, 200)
-  t.false((await sentFields()).has('language'))
-})
-
 test.serial('409 for another sound under the same Idempotency-Key', async t => {
   const ask = (bytes: Buffer) => {
     const body = JSON.stringify({ model: 'whisper-1', input_audio: { data: bytes.toString('base64'), format: 'wav' } })
