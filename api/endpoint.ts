@@ -51,6 +51,8 @@ export type Form = {
   files: FormFile[]
   /** Text fields that may be repeated, also as `name[]`. */
   lists?: string[]
+  /** Whether its fields have the URL of a file in place of the required one. */
+  hasUrl?(fields: Fields): boolean
   /** Maximum length of a text field, if the default of forms is too low. */
   maxFieldBytes?: number
   /** Maximum number of text fields, if the default of forms is too low. */

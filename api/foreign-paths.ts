@@ -140,7 +140,7 @@ const openai: Row[] = [
   ],
   [
     'WebRTC and SIP are not offered: use a WebSocket at /v1/realtime, with a key of POST /v1/realtime/client_secrets.',
-    '/realtime/calls/** /realtime/sessions /realtime/transcription_sessions',
+    'POST /realtime /realtime/calls/** /realtime/sessions /realtime/transcription_sessions',
   ],
   [
     'Sessions that translate are not offered: use a WebSocket at /v1/realtime, with instructions to translate.',

@@ -4,10 +4,11 @@ import { parseJson } from '../../shared/base/json.ts'
 import { unknownFieldError, validateRequest } from '../../shared/base/validate.ts'
 import type { StoredFile } from '../../shared/files/files.ts'
 import { storeUpload } from '../../shared/files/uploads.ts'
+import { closeBody, peek } from '../../shared/io/bytes.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Endpoint, Form, Upload } from '../endpoint.ts'
 import type { State } from '../state.ts'
-import { type Fields, readMultipart } from './multipart.ts'
+import { type Fields, type FilePart, readMultipart, textError } from './multipart.ts'
 import { holdBody } from './read-body.ts'
 
 /**
@@ -26,7 +27,9 @@ export async function receiveForm({ body }: Endpoint, form: Form, state: State):
     single: body instanceof z.ZodObject ? new Set(Object.keys(body.shape)) : undefined,
     maxFieldBytes: form.maxFieldBytes,
     maxFields: form.maxFields,
-    take: part => {
+    take: async sent => {
+      const part = await chosenFile(sent)
+      if (part === null) return null
       const { maxBytes } = form.files.find(({ name }) => name === part.name)!
       const stored = form.store
         ? form.store(services, apiKey, part)
@@ -40,9 +43,12 @@ export async function receiveForm({ body }: Endpoint, form: Form, state: State):
   const fields = withoutEmpty(sent)
   state.raw = digest
   state.uploads = files
-  for (const { name, required } of form.files)
-    if (required && !files.some(file => file.name === name))
-      throw new GatewayError('missing_field', `\`${name}\` is required.`, { param: name })
+  const hasUrl = form.hasUrl?.(fields) === true
+  for (const { name, required } of form.files) {
+    if (!required || hasUrl || files.some(file => file.name === name)) continue
+    if (Object.hasOwn(fields, name)) throw textError(name)
+    throw new GatewayError('missing_field', `\`${name}\` is required.`, { param: name })
+  }
   for (const [field, name] of Object.entries(form.names ?? {}))
     if (Object.hasOwn(fields, field) && files.some(file => file.name === name)) throw unknownFieldError(field, null)
   if (!form.toBody || !body) for (const name of Object.keys(fields)) throw unknownFieldError(name, null)
@@ -51,6 +57,18 @@ export async function receiveForm({ body }: Endpoint, form: Form, state: State):
       const given = await form.toBody!(fields, files, services)
       return validateRequest(body, given, null).body
     })
+}
+
+/**
+ * Null for the part that pages send of a file field in which nothing was chosen: empty, and without a name
+ * (https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#constructing-the-form-data-set).
+ */
+async function chosenFile(part: FilePart): Promise<FilePart | null> {
+  if (part.filename !== '') return part
+  const { head, body } = await peek(part.body, 1)
+  if (head.length > 0) return { name: part.name, filename: '', contentType: part.contentType, body }
+  await closeBody(body)
+  return null
 }
 
 /** Clients of typed languages write all fields of a form, those that are not set as empty text (go-openai, image.go). */

@@ -16,12 +16,17 @@ const defaultMaxFieldBytes = 256 * 1024
 const maxNameBytes = 200
 /** Each file has a lower limit of its own. */
 const maxDecodedFormBytes = 1024 ** 3
+/**
+ * The boundary of a form, also of characters that HTTP wants to be quoted: HttpURLConnection's users write `===1656457491496===`
+ * (mscdex/busboy#306), React Native has slashes (mscdex/busboy#139), others spaces (mscdex/busboy#321).
+ */
+const boundaryParameter = /;\s*boundary\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;"]+))/i
 /** A field as part of a body. */
 const oneString = { parts: 1, values: 1 }
 /** Parts are as large as the connection's reads, so a high-water mark of one part is sufficient. */
 const bufferBytes = 16 * 1024
 
-/** A file as it arrives. Each chunk is valid until the next one is requested. */
+/** A file as it arrives. Each chunk is valid until the next one is requested. `filename`: '' without one. */
 export type FilePart = { name: string; filename: string; contentType: string; body: Bytes }
 export type Fields = Record<string, string | string[]>
 
@@ -31,7 +36,7 @@ export type Multipart<T> = { fields: Fields; files: { name: string; file: T }[];
 export type MultipartRules<T> = {
   /** The file fields, with the maximum number of files of each name. */
   files: Readonly<Record<string, number>>
-  /** Text fields that may be repeated. Their names, and those of multiple files, may end with `[]`. */
+  /** Text fields that may be repeated. Their names, and those of multiple files, may end with `[]`, or `[0]`, `[1]` … */
   lists: readonly string[]
   /** Text fields that must not be repeated; undefined = all that are not in `lists`. What no one reads may come twice. */
   single?: ReadonlySet<string> | undefined
@@ -39,8 +44,8 @@ export type MultipartRules<T> = {
   maxFieldBytes?: number | undefined
   /** Maximum number of text fields; default 64. */
   maxFields?: number | undefined
-  /** Stores a file as it arrives; must read it to its end or throw. */
-  take(part: FilePart): Promise<T>
+  /** Stores a file as it arrives; must read it to its end or throw. Null for none. */
+  take(part: FilePart): Promise<T | null>
   /** The body budget of the text fields; files are not counted. */
   held: HeldBytes
   /** What a caller without a form is told beside that. */
@@ -58,48 +63,44 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
   const maxFiles = Object.values(rules.files).reduce((sum, max) => sum + max, 0)
   const { maxFields = defaultMaxFields, maxFieldBytes = defaultMaxFieldBytes } = rules
   const parser = openParser(request, { maxFiles, maxFields, maxFieldBytes }, rules.instead)
-  const fields: Fields = {}
+  const fields = new FormFields(rules)
   let stop = () => {}
   let unwatch = () => {}
-  const pending: { name: string; described: string[]; hash: Hash; file: Promise<T> }[] = []
+  const pending: { name: string; described: string[]; hash: Hash; file: Promise<T | null> }[] = []
   try {
     await new Promise<void>((resolve, reject) => {
-      const rejectCount = (param: string, max: number) =>
-        reject(
-          new GatewayError('invalid_request', max === 1 ? 'Send one file.' : `Send at most ${max} files.`, { param }),
-        )
-      parser.on('file', (sent, stream, { filename = '', mimeType }) => {
-        stream.on('error', () => {}) // The parser reports it as well.
+      // What an event throws would end the process.
+      const addField = (sent: string | undefined, value: string | undefined, isTruncated: boolean) => {
+        try {
+          fields.add(named(sent), value, isTruncated)
+        } catch (error) {
+          reject(error)
+        }
+      }
+      const takeFile = (sent: string, stream: Readable, { filename = '', mimeType }: busboy.FileInfo) => {
         const name = listName(sent)
         const max = Object.hasOwn(rules.files, name) ? rules.files[name]! : 0
-        if (max === 0)
-          return reject(unknownFieldError(sent.slice(0, maxNameBytes), meantField(sent, Object.keys(rules.files))))
-        if (pending.filter(other => other.name === name).length >= max) return rejectCount(name, max)
+        if (max === 0) throw unknownFieldError(sent.slice(0, maxNameBytes), meantField(name, Object.keys(rules.files)))
+        if (pending.filter(other => other.name === name).length >= max) throw countError(name, max)
         const hash = createHash('sha256')
         const body = hashChunks(stream, hash)
         const file = rules.take({ name, filename, contentType: mimeType, body })
         file.catch(reject)
         pending.push({ name, described: [name, filename, mimeType], hash, file })
-      })
-      parser.on('field', (sent, value, { valueTruncated, nameTruncated }) => {
-        const name = rules.lists.includes(listName(sent)) ? listName(sent) : sent
-        const isList = rules.lists.includes(name)
-        const earlier = Object.hasOwn(fields, name) ? fields[name]! : null
+      }
+      parser.on('file', (sent: string | undefined, stream, info) => {
+        stream.on('error', () => {}) // The parser reports it as well.
         try {
-          rules.held.take(value.length)
-          rules.held.grow(parsedBytes(value.length, oneString))
+          if (fields.isText(named(sent), info))
+            readText(stream, maxFieldBytes, (text, isTruncated) => addField(sent, text, isTruncated))
+          else takeFile(named(sent), stream, info)
         } catch (error) {
-          return reject(error)
-        }
-        if (valueTruncated || nameTruncated) reject(malformedError(`\`${name}\` is too long.`, name))
-        else if (earlier !== null && !isList && rules.single?.has(name) !== false)
-          reject(malformedError(`The form has \`${name}\` twice.`, name))
-        else {
-          const all = isList || earlier !== null ? [...[earlier ?? []].flat(), value] : value
-          Object.defineProperty(fields, name, { value: all, enumerable: true, configurable: true })
+          reject(error)
         }
       })
-      parser.on('filesLimit', () => rejectCount(Object.keys(rules.files)[0]!, maxFiles))
+      parser.on('field', (sent: string | undefined, value: string | undefined, { valueTruncated, nameTruncated }) =>
+        addField(sent, value, valueTruncated || nameTruncated),
+      )
       for (const limit of ['fieldsLimit', 'partsLimit'] as const)
         parser.on(limit, () => reject(malformedError(`The form has more than ${maxFields} fields.`)))
       parser.on('error', cause => reject(malformedError('The form is malformed or was cut off.', undefined, cause)))
@@ -110,24 +111,74 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       stop = pipeBody(request, parser, rules.held, reject)
       unwatch = watchSender(request, reject, undefined, rules.held)
     })
-    const files = await Promise.all(pending.map(async ({ name, file }) => ({ name, file: await file })))
-    const sorted = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))
+    const taken = await Promise.all(pending.map(async ({ name, file }) => ({ name, file: await file })))
+    const files = taken.flatMap(({ name, file }) => (file === null ? [] : [{ name, file }]))
+    const sorted = Object.entries(fields.all).sort(([a], [b]) => (a < b ? -1 : 1))
     // Files may arrive concurrently: each has its own digest.
     const described = pending.map(({ described, hash }) => [...described, hash.digest('hex')])
     const digest = createHash('sha256')
       .update(JSON.stringify([described, sorted]))
       .digest()
-    return { fields, files, digest }
+    return { fields: fields.all, files, digest }
   } catch (error) {
     stop()
     parser.destroy()
     discardBody(request)
     const results = await Promise.allSettled(pending.map(({ file }) => file))
-    await rules.undo(results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))).catch(() => {})
+    const stored = results.map(result => (result.status === 'fulfilled' ? result.value : null))
+    await rules.undo(stored.filter(file => file !== null)).catch(() => {})
     throw error
   } finally {
     unwatch()
   }
+}
+
+type FieldRules = Pick<MultipartRules<unknown>, 'files' | 'lists' | 'single' | 'held'>
+
+/** The text fields of a form. */
+class FormFields {
+  readonly all: Fields = {}
+  readonly #rules: FieldRules
+
+  constructor(rules: FieldRules) {
+    this.#rules = rules
+  }
+
+  /**
+   * Whether a part that was sent as a file is a text field. A buffer without a type of its own gets that of files (form-data of
+   * npm), and a text beside files the field's name as that of a file (requests of PyPI, `guess_filename`).
+   */
+  isText(sent: string, { filename = sent }: busboy.FileInfo): boolean {
+    const { files, lists, single } = this.#rules
+    if (filename !== sent || Object.hasOwn(files, listName(sent))) return false
+    return lists.includes(listName(sent)) || single?.has(sent) === true
+  }
+
+  /**
+   * Throws a GatewayError for a field that is too long, repeated, or in an unknown charset (undefined), and what the budget
+   * throws.
+   */
+  add(sent: string, value: string | undefined, isTruncated: boolean): void {
+    const { files, lists, single, held } = this.#rules
+    if (value === undefined) throw malformedError(`\`${sent}\` has an unknown charset.`, sent)
+    const isList = lists.includes(listName(sent))
+    const name = isList ? listName(sent) : sent
+    const earlier = Object.hasOwn(this.all, name) ? this.all[name]! : null
+    held.take(value.length)
+    held.grow(parsedBytes(value.length, oneString))
+    if (isTruncated)
+      throw Object.hasOwn(files, name) ? textError(name) : malformedError(`\`${name}\` is too long.`, name)
+    if (earlier !== null && !isList && single?.has(name) !== false)
+      throw malformedError(`The form has \`${name}\` twice.`, name)
+    const all = isList || earlier !== null ? [...[earlier ?? []].flat(), value] : value
+    Object.defineProperty(this.all, name, { value: all, enumerable: true, configurable: true })
+  }
+}
+
+/** The name of a part. Throws 400 without one. */
+function named(sent: string | undefined): string {
+  if (sent === undefined) throw malformedError('A part of the form has no `name`.')
+  return sent
 }
 
 /** Pipes the body of a form, decoded, to its parser. Returns a function to stop. */
@@ -150,9 +201,24 @@ function pipeBody(
   }
 }
 
-/** The name of a list field without its optional suffix: `image[]`. */
+/** The name of a list field without its optional suffix: `image[]`, or `image[0]` (symfony/mime, FormDataPart). */
 function listName(name: string): string {
-  return name.endsWith('[]') ? name.slice(0, -2) : name
+  return name.replace(/\[\d*\]$/, '')
+}
+
+/** Reads a text that was sent as a file. */
+function readText(stream: Readable, maxBytes: number, done: (text: string, isTruncated: boolean) => void): void {
+  const parts: Buffer[] = []
+  let bytes = 0
+  stream.on('data', (part: Buffer) => {
+    if (bytes > maxBytes) return
+    bytes += part.length
+    if (bytes > maxBytes) done('', true)
+    else parts.push(Buffer.from(part))
+  })
+  stream.on('end', () => {
+    if (bytes <= maxBytes) done(Buffer.concat(parts).toString(), false)
+  })
 }
 
 type Limits = { maxFiles: number; maxFields: number; maxFieldBytes: number }
@@ -162,7 +228,6 @@ function openParser(
   { maxFiles, maxFields, maxFieldBytes }: Limits,
   instead = '',
 ): busboy.Busboy {
-  const { 'content-type': type = '' } = request.headers
   if (!isForm(request)) {
     discardBody(request)
     const message = `Send the body as \`Content-Type: multipart/form-data\`.${instead && ` ${instead}`}`
@@ -170,13 +235,14 @@ function openParser(
   }
   try {
     return busboy({
-      headers: { 'content-type': type },
+      headers: { 'content-type': typeOf(request) },
       highWaterMark: bufferBytes,
       // The next part is read on request, not while the previous one is being stored.
       fileHwm: 0,
       defParamCharset: 'utf8',
       limits: {
-        files: maxFiles,
+        // A text may be sent as a file.
+        files: maxFields + maxFiles,
         fields: maxFields,
         parts: maxFields + maxFiles,
         fieldSize: maxFieldBytes,
@@ -190,6 +256,13 @@ function openParser(
   }
 }
 
+/** The content type of a form as the parser takes it: its boundary alone, in quotes. */
+function typeOf({ headers }: IncomingMessage): string {
+  const [, quoted, plain = ''] = boundaryParameter.exec(headers['content-type'] ?? '') ?? []
+  const boundary = quoted ?? plain.trim().replaceAll('\\', '\\\\')
+  return boundary === '' ? 'multipart/form-data' : `multipart/form-data; boundary="${boundary}"`
+}
+
 /** The chunks of a file, each freed when the next one is requested. */
 async function* hashChunks(stream: Readable, hash: Hash): Bytes {
   for await (const part of stream) {
@@ -197,6 +270,16 @@ async function* hashChunks(stream: Readable, hash: Hash): Bytes {
     yield part
     freeBytes(part)
   }
+}
+
+function countError(param: string, max: number): GatewayError {
+  return malformedError(max === 1 ? 'Send one file.' : `Send at most ${max} files.`, param)
+}
+
+/** The error for a file without a name, which makes it a text: a usual mistake (vllm-project/guidellm#983). */
+export function textError(name: string): GatewayError {
+  const message = `\`${name}\` was sent as text: give the part of the file a \`filename\`.`
+  return new GatewayError('missing_field', message, { param: name })
 }
 
 function malformedError(message: string, param?: string, cause?: unknown): GatewayError {

@@ -9,13 +9,23 @@ import {
   type TranscriptionRequest,
   transcriptionRequest,
   translationRequest,
+  withAudioUrl,
 } from '../../shared/kinds/transcription-request.ts'
 import { runMedia } from '../../shared/media/run.ts'
 import { deliverSound, type SoundKind } from '../../shared/media/sounds.ts'
 import { deliverTranscript } from '../../shared/media/transcripts.ts'
+import type { Platform } from '../../shared/platform.ts'
 import { mergeObjectField, parseFields, uploadUrls } from '../body/form.ts'
 import { knownFields } from '../body/known-fields.ts'
-import { type Endpoint, endpointWithoutKoa, type Form, type RequestWithoutKoa } from '../endpoint.ts'
+import type { Fields } from '../body/multipart.ts'
+import {
+  type Endpoint,
+  endpointWithoutKoa,
+  type Form,
+  type JsonBody,
+  type RequestWithoutKoa,
+  type Upload,
+} from '../endpoint.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { speechEvent, transcriptAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
@@ -67,6 +77,21 @@ const createSpeech = endpointWithoutKoa({
   handle: request => createSound('speech', speechRequest, request, request.body.stream_format === 'sse'),
 })
 
+/** The form of a request for a transcript: fields under their names in JSON, with the URL of its file or the one that they name. */
+async function withSound(fields: Fields, uploads: Upload[], services: Platform): Promise<Record<string, unknown>> {
+  const [audio_url] = await uploadUrls(services, uploads, 'file')
+  return audio_url === undefined ? (withAudioUrl(fields) as Fields) : { ...fields, audio_url }
+}
+
+function hasUrl(fields: Fields): boolean {
+  return Object.hasOwn(withAudioUrl(fields) as Fields, 'audio_url')
+}
+
+/** JSON with the sound under its name here. */
+function readSound({ value, raw }: JsonBody): JsonBody {
+  return { value: withAudioUrl(value), raw }
+}
+
 /** OpenAI's multipart form: the audio is a file. */
 const transcriptionForm: Form = {
   files: [
@@ -81,18 +106,16 @@ const transcriptionForm: Form = {
   // Speaker samples are `data:` URIs.
   maxFieldBytes: Math.ceil((maxSampleBytes * 4) / 3) + 1_024,
   names: { audio_url: 'file' },
+  hasUrl,
   example: { file: 'meeting.wav', model: 'whisper-1' },
   passing: true,
   async toBody(fields, uploads, services) {
-    const [audio_url] = await uploadUrls(services, uploads, 'file')
-    const values = mergeObjectField(
-      parseFields(fields, { numbers: ['temperature'], flags: ['stream'] }),
-      'chunking_strategy',
-      {
-        numbers: ['prefix_padding_ms', 'silence_duration_ms', 'threshold'],
-      },
-    )
-    return { ...values, audio_url }
+    const values = parseFields(await withSound(fields, uploads, services), {
+      numbers: ['temperature'],
+      flags: ['stream'],
+    })
+    const numbers = ['prefix_padding_ms', 'silence_duration_ms', 'threshold']
+    return mergeObjectField(values, 'chunking_strategy', { numbers })
   },
 }
 
@@ -109,6 +132,7 @@ const createTranscription = endpointWithoutKoa({
   access,
   headers: [timeoutHeader],
   body: transcriptionRequest,
+  readBody: readSound,
   example: { model: 'whisper-1', audio_url: 'https://example.com/meeting.wav' },
   form: transcriptionForm,
   answers: {
@@ -134,15 +158,16 @@ const createTranslation = endpointWithoutKoa({
   access,
   headers: [timeoutHeader],
   body: translationRequest,
+  readBody: readSound,
   example: { model: 'whisper-1', audio_url: 'https://example.com/meeting.wav' },
   form: {
     files: transcriptionForm.files,
     names: { audio_url: 'file' },
+    hasUrl,
     example: { file: 'meeting.wav', model: 'whisper-1' },
     passing: true,
     async toBody(fields, uploads, services) {
-      const [audio_url] = await uploadUrls(services, uploads, 'file')
-      return { ...parseFields(fields, { numbers: ['temperature'] }), audio_url }
+      return parseFields(await withSound(fields, uploads, services), { numbers: ['temperature'] })
     },
   },
   answers: {

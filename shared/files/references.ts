@@ -1,4 +1,4 @@
-import { isDataUri, parseDataUri } from '../base/data-uri.ts'
+import { base64Start, isDataUri, parseDataUri } from '../base/data-uri.ts'
 import { GatewayError } from '../base/errors.ts'
 import { bytesOf, closeBody, limitBytes } from '../io/bytes.ts'
 import type { MediaLength } from '../io/media/media-file.ts'
@@ -229,7 +229,10 @@ function fromDataUri(uri: string): Buffer {
   if (!file) throw new GatewayError('invalid_request', 'A data: URI must be `data:<type>;base64,<bytes>`.')
   const bytes = Buffer.from(file.data, 'base64')
   const padded = bytes.toString('base64')
-  if ((file.data !== padded && file.data !== padded.replace(/=+$/, '')) || spaceInLine.test(uri))
+  if (
+    (file.data !== padded && file.data !== padded.replace(/=+$/, '')) ||
+    spaceInLine.test(uri.slice(base64Start(uri)!))
+  )
     throw new GatewayError('invalid_request', 'The data: URI is not valid base64.')
   return bytes
 }

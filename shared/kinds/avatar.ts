@@ -11,6 +11,7 @@ import {
   listOf,
   type QueuedKindRow,
   referenceTo,
+  resolution,
   secondsNano,
   unsupported,
 } from './media.ts'
@@ -31,11 +32,7 @@ export const avatarRequest = z
       .describe('What is said, with `voice_id`; either this or `audio_url`.'),
     voice_id: id.optional().describe('An id of GET /v1/avatars/voices.'),
     audio_url: referenceTo('audio').optional().describe('What is said, as audio.'),
-    resolution: z
-      .string()
-      .regex(/^\d{3,4}p$|^4k$/, 'such as 720p, 1080p, 4k')
-      .optional()
-      .describe('Such as `720p`, `1080p`, `4k`; without it, the model’s first.'),
+    resolution: resolution.optional().describe('Such as `720p`, `1080p`, `4k`; without it, the model’s first.'),
     aspect_ratio: z
       .string()
       .regex(/^\d{1,2}:\d{1,2}$/, 'such as 16:9')

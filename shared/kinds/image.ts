@@ -51,6 +51,18 @@ const otherNames = {
 /** Together's name of `b64_json` is `base64` (@ai-sdk/togetherai, TogetherAIImageModel). */
 const answerForm = alsoTaking(z.enum(['url', 'b64_json']), value => (value === 'base64' ? 'b64_json' : value))
 
+/** Replicate's models call it `jpg` (replicate.com/google/nano-banana, input schema). */
+const format = alsoTaking(z.enum(imageFormats), value => (value === 'jpg' ? 'jpeg' : value))
+const inCapitals = (value: unknown) =>
+  typeof value === 'string' && /^[124]k$/.test(value) ? value.toUpperCase() : value
+const resolution = alsoTaking(z.enum(tiers), inCapitals)
+const size = alsoTaking(
+  z
+    .string()
+    .regex(/^(?:auto|\d{2,5}x\d{2,5}|512|[124]K)$/, 'must be `auto`, `WIDTHxHEIGHT`, `512`, `1K`, `2K` or `4K`'),
+  inCapitals,
+)
+
 /** `POST /v1/images`: OpenAI's fields, and OpenRouter's `aspect_ratio`, `resolution` and `input_references`. */
 export const imageRequest = z
   .looseObject({
@@ -59,9 +71,7 @@ export const imageRequest = z
     model: common.model,
     prompt: z.string().min(1).max(32_000).describe('What to draw, or what to change.'),
     n: z.int().min(1).max(10).nullish().meta({ default: 1, description: 'How many images.' }),
-    size: z
-      .string()
-      .regex(/^(?:auto|\d{2,5}x\d{2,5}|512|[124]K)$/, 'must be `auto`, `WIDTHxHEIGHT`, `512`, `1K`, `2K` or `4K`')
+    size: size
       .nullish()
       .describe('`auto`, `WIDTHxHEIGHT` in pixels, or `512`, `1K`, `2K`, `4K`; without it, the model’s own.'),
     aspect_ratio: z
@@ -69,7 +79,7 @@ export const imageRequest = z
       .regex(/^(?:auto|\d{1,2}:\d{1,2})$/, 'must be `auto` or like `16:9`')
       .nullish()
       .describe('`auto`, or like `16:9`; not beside a `size` in pixels.'),
-    resolution: z.enum(tiers).nullish().describe('Not beside a `size` in pixels.'),
+    resolution: resolution.nullish().describe('Not beside a `size` in pixels.'),
     quality: z
       .enum(['auto', 'low', 'medium', 'high', 'xhigh', 'max', 'standard', 'hd'])
       .nullish()
@@ -77,7 +87,7 @@ export const imageRequest = z
         'One of the model’s own; without it, the model’s choice. `standard` and `hd` are `medium` and `high` where the model has these, and named in `x-gateway-adjusted`.',
       ),
     background: z.enum(['auto', 'transparent', 'opaque']).nullish().describe('A JPEG cannot be transparent.'),
-    output_format: z.enum(imageFormats).nullish().describe('Without it, the model’s own.'),
+    output_format: format.nullish().describe('Without it, the model’s own.'),
     output_compression: z
       .int()
       .min(0)

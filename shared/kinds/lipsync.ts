@@ -9,6 +9,7 @@ import {
   lengthOf,
   type QueuedKindRow,
   referenceTo,
+  resolution,
   secondsNano,
   unsupported,
 } from './media.ts'
@@ -20,11 +21,7 @@ export const lipsyncRequest = z
     video_url: referenceTo('video').optional().describe('A clip to dub.'),
     audio_url: referenceTo('audio').describe('What is said.'),
     prompt: z.string().min(1).max(5_000).optional().describe('How to act, where the model takes it.'),
-    resolution: z
-      .string()
-      .regex(/^\d{3,4}p$/, 'such as 720p')
-      .optional()
-      .describe('Such as `720p`; without it, the model’s first.'),
+    resolution: resolution.optional().describe('Such as `720p`; without it, the model’s first.'),
   })
   .meta({ id: 'CreateLipSyncRequest', oneOf: exactlyOneOf(['image_url'], ['video_url']) })
 export type LipsyncRequest = z.infer<typeof lipsyncRequest>

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { nanoFromPico, type PicoPerUnit, picoPerUnit, withMargin } from '../base/money.ts'
+import { alsoTaking } from '../base/other-forms.ts'
 import { mediaProviderPreferences } from '../catalog/provider-preferences.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
 
@@ -150,6 +151,14 @@ export function membersWithoutEffect({ provider, session_id, trace }: OfOpenRout
   const given = { session_id, trace, 'provider.options': provider?.options }
   return Object.entries(given).flatMap(([name, value]) => (value ? [name] : []))
 }
+
+/**
+ * The resolution of a video. Others write it in capitals: `4K` (@openrouter/sdk, VideoGenerationRequest), `1080P`
+ * (platform.minimax.io, video generation).
+ */
+export const resolution = alsoTaking(z.string().regex(/^\d{3,4}p$|^[248]k$/, 'such as 720p, 1080p, 4k'), value =>
+  typeof value === 'string' ? value.toLowerCase() : value,
+)
 
 export const common = {
   ...ofOpenRouter,

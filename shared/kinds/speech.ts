@@ -7,10 +7,15 @@ import { charactersOf, type SyncKindRow, zeroQuantity } from './sync-kind.ts'
 
 const voiceId = z.string().min(1).max(128)
 
-/** How Mistral's clients choose who speaks (docs.mistral.ai/studio/audio/text-to-speech/generate-speech, @ai-sdk/mistral). */
+const ownVoice = 'is not taken: choose a `voice` of the model.'
+/**
+ * How Mistral's and OpenRouter's clients choose who speaks (docs.mistral.ai/studio/audio/text-to-speech/generate-speech,
+ * @ai-sdk/mistral; @openrouter/sdk, models/speechrequest.ts).
+ */
 const otherVoices = {
   voice_id: refusedField('is not taken: send it as `voice`.'),
-  ref_audio: refusedField('is not taken: choose a `voice` of the model.'),
+  ref_audio: refusedField(ownVoice),
+  input_references: refusedField(ownVoice),
 }
 
 /** `POST /v1/audio/speech`: OpenAI's fields. */

@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import { isDataUri } from '../base/data-uri.ts'
+import { isObject } from '../base/is-object.ts'
 import { common, ofOpenRouter, referenceTo } from './media.ts'
 import { refusedField, refusedUnless } from './refused-field.ts'
 
@@ -41,6 +43,28 @@ export type VoiceActivity = z.infer<typeof voiceActivity>
 const otherTasks = {
   diarize: refusedField('is not taken: `response_format: "diarized_json"` tells who speaks.'),
   task: refusedUnless('transcribe', 'is not taken: use `/v1/audio/translations`.'),
+}
+
+/**
+ * Other APIs' names of `audio_url`, also in forms without a file: Mistral's (@mistralai/mistralai, AudioTranscriptionRequest),
+ * Groq's (@ai-sdk/groq 4.0.77) and Together's (together of PyPI, resources/audio/transcriptions.py).
+ */
+const otherUrlFields = ['file_url', 'url', 'file']
+const address = /^\s*(?:https?|data):/i
+
+/**
+ * A request with its sound as `audio_url`, which may be under another API's name, or in OpenRouter's object with base64
+ * (@openrouter/sdk, models/sttrequest.ts). The format is that of the bytes.
+ */
+export function withAudioUrl(body: unknown): unknown {
+  if (!isObject(body) || body.audio_url != null) return body
+  const { input_audio: sound, ...others } = body
+  if (isObject(sound) && typeof sound.data === 'string')
+    return { ...others, audio_url: isDataUri(sound.data) ? sound.data : `data:;base64,${sound.data}` }
+  const name = otherUrlFields.find(field => address.test(String(body[field])))
+  if (name === undefined) return body
+  const { [name]: audio_url, ...rest } = body
+  return { ...rest, audio_url }
 }
 
 /** `POST /v1/audio/transcriptions` as JSON; the multipart form has `file` in place of `audio_url`. */

@@ -14,6 +14,7 @@ import {
   type QueuedKindRow,
   type References,
   referenceTo,
+  resolution,
   secondsNano,
   unsupported,
 } from './media.ts'
@@ -45,11 +46,7 @@ export const videoRequest = z
       .regex(/^\d{2,4}x\d{2,4}$/, 'must be WIDTHxHEIGHT')
       .optional()
       .describe('In pixels, such as `1280x720`.'),
-    resolution: z
-      .string()
-      .regex(/^\d{3,4}p$|^[248]k$/, 'such as 720p, 1080p, 4k')
-      .optional()
-      .describe('Such as `720p`, `1080p`, `4k`; without it, the model’s first.'),
+    resolution: resolution.optional().describe('Such as `720p`, `1080p`, `4k`; without it, the model’s first.'),
     aspect_ratio: z
       .string()
       .regex(/^\d{1,2}:\d{1,2}$/, 'such as 16:9')

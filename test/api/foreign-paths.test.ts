@@ -80,6 +80,8 @@ const openai: Case[] = [
   ['POST', '/v1/responses/resp_1/compact', 'POST /v1/responses/compact'],
   ['POST', '/v1/videos/edits', 'POST /v1/videos'],
   ['POST', '/v1/realtime/calls', 'WebSocket at /v1/realtime'],
+  // The offer of WebRTC as the beta took it: the SDP is the body and the model is in the query.
+  ['POST', '/v1/realtime?model=gpt-4o-realtime-preview', 'WebSocket at /v1/realtime'],
   ['GET', '/openai/v1/models', 'use OpenAI’s client, with a base URL that ends with /v1'],
   ['POST', '/v1/fim/completions', 'POST /v1/completions'],
   ['POST', '/v1/agents/completions', 'POST /v1/chat/completions'],

@@ -96,6 +96,9 @@ test.serial('200 @openrouter/sdk: embeddings, speech and a transcription', async
   const file = { fileName: 'sound.wav', content: new Blob([new Uint8Array(wav(1_000))], { type: 'audio/wav' }) }
   const { text } = await client.stt.createTranscriptionMultipart({ requestBody: { model: 'gpt-4o-transcribe', file } })
   t.regex(text, /\w/)
+  const inputAudio = { data: Buffer.from(wav(1_000)).toString('base64'), format: 'wav' }
+  const asJson = await client.stt.createTranscription({ sttRequest: { model: 'gpt-4o-transcribe', inputAudio } })
+  t.regex(asJson.text, /\w/)
 })
 
 test.serial('200 @openrouter/sdk: images', async t => {

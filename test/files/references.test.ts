@@ -79,6 +79,7 @@ const uris: [what: string, uri: string][] = [
   ['parameters', `data:video/webm;codecs=vp8,opus;base64,${png64}`],
   ['quoted parameters', `data:video/mp4;codecs="avc1.42E01E, mp4a.40.2";base64,${png64}`],
   ['quoted parameters with a semicolon', `data:image/png;name="a;b, c.png";base64,${png64}`],
+  ['a name with a space', `data:image/png;name=my picture.png;base64,${png64}`],
   ['spaces between parameters', `data:image/png; charset=utf-8; base64, ${png64}`],
   ['capitals', `DATA:IMAGE/PNG;Charset=UTF-8;BASE64,${png64}`],
   ['no type', `data:;base64,${png64}`],

@@ -84,6 +84,10 @@ const kinds: [type: string, file: () => Promise<Buffer> | Buffer, stated: string
   ['image/tiff', () => tiff('II*\0', 100_000), 'image/tiff'],
   ['image/tiff', () => tiff('MM\0*', 100_000), 'image/x-tiff'],
   ['image/tiff', () => tiff('II+\0', 100_000), 'image/tif'],
+  ['image/heic', () => heif('heic'), 'image/heic'],
+  ['image/heic', () => heif('hevc'), 'image/heic-sequence'],
+  ['image/heif', () => heif('mif1'), 'image/heif'],
+  ['image/heif', () => heif('msf1'), 'image/heif-sequence'],
   ['audio/flac', async () => Buffer.concat([id3(100), await flac(2)]), 'audio/x-flac'],
   ['audio/flac', async () => Buffer.concat([id3(135_000), await flac(2)]), 'audio/flac'],
   ['audio/mpeg', () => Buffer.concat([id3(135_000), mp3(20)]), 'audio/mpeg'],
@@ -97,6 +101,14 @@ function tiff(magic: string, bytes: number): Buffer {
   if (magic.startsWith('II')) file.writeUInt32LE(bytes - 6, 4)
   else file.writeUInt32BE(bytes - 6, 4)
   return file
+}
+
+/** The beginning of a still, or of a burst of them, as telephones write it. */
+function heif(brand: string): Buffer {
+  const file = Buffer.alloc(24)
+  file.writeUInt32BE(file.length)
+  file.write(`ftyp${brand}\0\0\0\0mif1${brand}`, 4, 'latin1')
+  return Buffer.concat([file, Buffer.alloc(1_000)])
 }
 
 /** An ID3 tag of so many bytes, as those with a cover have. */

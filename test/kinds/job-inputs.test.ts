@@ -331,6 +331,13 @@ test('400 that names the values of a field that the model accepts', async t => {
   }
 })
 
+test('202 for a resolution in capitals', async t => {
+  const { test: key } = await gateway.account()
+  const body = videos({ model: 'veo-3.1', resolution: '1080P', seconds: 8 })
+  const response = await gateway.fetch('/v1/videos', { key, body })
+  t.is(response.status, 202, await response.text())
+})
+
 test('400 with `model` where the allowlist has no model of the route', async t => {
   const narrow = { model_allowlist: ['gpt-5.6-luna'] }
   const keys = [

@@ -1,12 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { measureMedia } from '../../shared/io/media/media-processes.ts'
+import { crc } from '../../shared/providers/sandbox/media/crc.ts'
 import { startDeepgram } from '../emulators/deepgram.ts'
 import { startElevenLabs } from '../emulators/elevenlabs.ts'
 import { startOpenAiAudio } from '../emulators/openai-audio.ts'
 import { startGateway } from '../support/gateway.ts'
 import { formOf, formType, partOf } from '../support/io/raw-requests.ts'
 import { movie, mp3, mp3FrameS } from '../support/media/media-files.ts'
+import { sound } from '../support/media/sounds.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway, useStores } from '../support/use.ts'
 
@@ -65,6 +67,7 @@ const taken: [file: string, bytes: () => Buffer | Promise<Buffer>, seconds: numb
   ['layer.wav', () => recorded('mp3-in.wav'), 1.152, all],
   ['broadcast.wav', () => recorded('rf64.wav'), 1, all],
   ['speex.ogg', () => recorded('speex.ogg'), 1, all],
+  ['skeleton.oga', withSkeleton, 1, all],
   ['part.mp3', cutMp3, 399 * mp3FrameS, all],
   ['gap.mp3', () => Buffer.concat([Buffer.alloc(2_000), mp3(400)]), 400 * mp3FrameS, all],
   ['clip.mov', () => recorded('trimmed.mov'), 0.274, notOpenAi],
@@ -78,6 +81,33 @@ const taken: [file: string, bytes: () => Buffer | Promise<Buffer>, seconds: numb
   ['dolby.ac3', () => recorded('dolby.ac3'), 1.008, ['nova-3']],
   ['broadcast.ts', () => recorded('broadcast.mpegts'), 1.152, ['nova-3']],
 ]
+
+/** Opus whose file begins with a skeleton, which describes the tracks (nothings/stb#678). */
+async function withSkeleton(): Promise<Buffer> {
+  const opus = await sound('opus', 1)
+  const fishead = Buffer.alloc(64)
+  fishead.write('fishead\0\u0003', 'latin1')
+  const firstPageBytes = opus.indexOf('OggS', 1)
+  const [begin, end] = [2, 4]
+  return Buffer.concat([
+    skeletonPage(0, begin, fishead),
+    opus.subarray(0, firstPageBytes),
+    skeletonPage(1, end, Buffer.alloc(0)),
+    opus.subarray(firstPageBytes),
+  ])
+}
+
+function skeletonPage(number: number, flags: number, packet: Buffer): Buffer {
+  const page = Buffer.concat([Buffer.alloc(27), Buffer.of(packet.length), packet])
+  page.write('OggS', 'latin1')
+  page[5] = flags
+  page.writeUInt32LE(99, 14)
+  page.writeUInt32LE(number, 18)
+  page[26] = 1
+  page.writeUInt32LE(crc(page, 32, 0x04c1_1db7), 22)
+  return page
+}
+
 for (const [file, bytes, seconds, models] of taken) {
   test.serial(`200 for the sound of ${file}, by its length, converted for providers that do not take it`, async t => {
     const content = await bytes()

@@ -138,6 +138,7 @@ test.serial('400 naming a field of another API that decides the answer, and what
     ['/v1/audio/translations', 'to_language', 'de', 'en', /into English/],
     ['/v1/audio/speech', 'voice_id', 'nova', null, /`voice`/],
     ['/v1/audio/speech', 'ref_audio', 'AAAA', null, /`voice`/],
+    ['/v1/audio/speech', 'input_references', [{ type: 'input_audio' }], [], /`voice`/],
     ['/v1/images', 'image', 'https://example.com/a.png', null, /`input_references`/],
     ['/v1/images/generations', 'image_url', 'https://example.com/a.png', '', /`input_references`/],
     ['/v1/images', 'mask_image', 'https://example.com/a.png', null, /`mask`/],

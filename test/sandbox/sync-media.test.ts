@@ -61,8 +61,11 @@ test.serial('200 images that decode, differ, and have the size that was asked fo
 const drawings: [what: string, model: string, fields: object, expected: object][] = [
   ['a square without a size', 'gpt-image-2', {}, { format: 'png', width: 1024, height: 1024, hasAlpha: false }],
   ['a tier and a ratio', 'flux-schnell', { resolution: '2K', aspect_ratio: '16:9' }, { width: 2728, height: 1536 }],
+  ['a tier in lower case', 'flux-schnell', { resolution: '2k', aspect_ratio: '16:9' }, { width: 2728, height: 1536 }],
+  ['a tier in lower case as size', 'flux-schnell', { size: '1k' }, { width: 1024, height: 1024 }],
   ['the smallest tier', 'flux-schnell', { size: '512' }, { width: 512, height: 512 }],
   ['a JPEG', 'gpt-image-2', { output_format: 'jpeg', output_compression: 40 }, { format: 'jpeg' }],
+  ['a JPEG by its other name', 'gpt-image-2', { output_format: 'jpg' }, { format: 'jpeg' }],
   ['a WebP', 'gpt-image-2', { output_format: 'webp' }, { format: 'webp' }],
   ['a transparent PNG', 'gpt-image-2', { background: 'transparent' }, { format: 'png', hasAlpha: true }],
   ['a transparent WebP', 'gpt-image-2', { background: 'transparent', output_format: 'webp' }, { hasAlpha: true }],

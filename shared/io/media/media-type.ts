@@ -84,7 +84,12 @@ const byContentType = new Map(formats.map(format => [format.contentType, format]
 
 /** Other names for the same formats. */
 const names: Readonly<Record<string, string>> = {
+  // With a skeleton before its tracks (nothings/stb#678): what they are, is measured.
+  'application/ogg': 'video/ogg',
   'image/apng': 'image/png',
+  // Bursts and animations (ISO/IEC 23008-12), which begin with a still like all others.
+  'image/heic-sequence': 'image/heic',
+  'image/heif-sequence': 'image/heif',
   'audio/vnd.dolby.dd-raw': 'audio/ac3',
   'audio/x-m4a': 'audio/mp4',
   'audio/x-ms-asf': 'audio/x-ms-wma',

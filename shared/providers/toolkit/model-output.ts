@@ -81,7 +81,8 @@ function isEmptyList(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0
 }
 
-function fileAt(url: string): { url: string } | { bytes: Uint8Array } {
+/** The file of a URL, or of a `data:` URI. Throws a ProviderError `invalid_response` for one without base64. */
+export function fileAt(url: string): { url: string } | { bytes: Uint8Array } {
   if (!isDataUri(url)) return { url }
   const file = parseDataUri(url)
   if (!file) throw invalidResponse('a file in it is not base64')

@@ -1,3 +1,4 @@
+import { buffer } from 'node:stream/consumers'
 import { APIError, OpenAI, toFile } from 'openai'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import type { ImageInput, ImageOutput } from '../../../shared/kinds/image.ts'
@@ -93,6 +94,15 @@ test('200 a generation: JSON with what was asked for and nothing else', async t 
   const [image] = full.output.images
   const facts = image && 'bytes' in image ? await examineImage(image.bytes) : null
   t.is(facts?.contentType, 'image/webp')
+})
+
+test('200 images as `data:` URIs, as servers of the dialect have them', async t => {
+  const bytes = await buffer(await pictureSource('a.png').open())
+  const uri = `data:image/png;base64,${bytes.toString('base64')}`
+  for (const image of [{ b64_json: uri }, { url: uri }]) {
+    const { images } = await answered(json(200, { created: 1, data: [image] }))
+    t.true('bytes' in images[0]! && bytes.equals(images[0].bytes))
+  }
 })
 
 test('200 an edit: a form with `image` for one picture, `image[]` for several, and the mask', async t => {

@@ -1,3 +1,4 @@
+import { isDataUri } from '../../../base/data-uri.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import { type ImageOutput, type ProviderImage, sizeName } from '../../../kinds/image.ts'
@@ -16,6 +17,7 @@ import {
   valueAt,
 } from '../../toolkit/json-fields.ts'
 import { sourcesIn } from '../../toolkit/list-sources.ts'
+import { fileAt } from '../../toolkit/model-output.ts'
 import { normaliseUsage } from './answer.ts'
 import { eventsUntil, textOf } from './audio.ts'
 import { type ImageCall, type ImageDialect, refuseFields } from './image-dialect.ts'
@@ -223,12 +225,13 @@ function imagesIn(json: unknown): ImageOutput['images'] {
   return images
 }
 
+/** Servers of the dialect have `data:` URIs in either member (api.modelverse.cn for flux.1-dev). */
 function imageIn(entry: unknown): ProviderImage[] {
   const revisedPrompt = readOptionalText(entry, 'revised_prompt')
   const base64 = readOptionalText(entry, 'b64_json')
-  if (base64 !== null) return [{ bytes: Buffer.from(base64, 'base64'), revisedPrompt }]
-  const url = readOptionalLink(entry, 'url')
-  return url === null ? [] : [{ url, revisedPrompt }]
+  if (base64 !== null && !isDataUri(base64)) return [{ bytes: Buffer.from(base64, 'base64'), revisedPrompt }]
+  const url = base64 ?? readOptionalLink(entry, 'url')
+  return url === null ? [] : [{ ...fileAt(url), revisedPrompt }]
 }
 
 /** Where the provider does not separate image output from text and reasoning, all other output counts as image. */
