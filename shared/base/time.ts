@@ -50,6 +50,20 @@ export function unixNow(): number {
   return Math.floor(Date.now() / 1000)
 }
 
+/** Whether a value is a time in whole seconds. */
+export function isUnixTime(value: unknown): value is number {
+  return Number.isSafeInteger(value)
+}
+
+/**
+ * The time that an answer states in whole seconds, now if it states none. Some servers write decimals, at which clients in Go fail
+ * (envoyproxy/ai-gateway#962, QuantumNous/new-api#1131), others a text or nothing (sashabaranov/go-openai#1002).
+ */
+export function createdAt(value: unknown): number {
+  const seconds = typeof value === 'number' ? Math.trunc(value) : Number.NaN
+  return isUnixTime(seconds) ? seconds : unixNow()
+}
+
 /** A timestamp as in OpenAI's objects: whole Unix seconds. */
 export function unixSeconds(date: Date): number
 export function unixSeconds(date: Date | null): number | null

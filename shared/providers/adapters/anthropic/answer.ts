@@ -1,9 +1,9 @@
 import { unixNow } from '../../../base/time.ts'
 import { sumUsages, type Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, ToolCall } from '../../../kinds/chat.ts'
+import { finishWith } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
-import { finishWith } from '../../toolkit/finish-reason.ts'
 import { invalidResponse, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 

@@ -1,10 +1,10 @@
 import { isObject } from '../../../base/is-object.ts'
 import { statedTierOf } from '../../../base/service-tier.ts'
+import { createdAt, isUnixTime } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { FinishReason } from '../../../kinds/chat.ts'
 import { ProviderError } from '../../provider-error.ts'
-import { createdAt, isUnixTime } from '../../toolkit/created-at.ts'
 import type { Json } from '../../toolkit/json-fields.ts'
 
 /**

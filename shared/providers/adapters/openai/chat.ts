@@ -1,12 +1,12 @@
 import { isObject } from '../../../base/is-object.ts'
+import { createdAt, isUnixTime } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import { profileOf } from '../../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest } from '../../../kinds/chat.ts'
+import { finishWith } from '../../../kinds/chat.ts'
 import { type ReasoningDetail, reasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../../contract.ts'
 import type { NativeEvent } from '../../stream-decoder.ts'
-import { createdAt, isUnixTime } from '../../toolkit/created-at.ts'
-import { finishWith } from '../../toolkit/finish-reason.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
@@ -76,7 +76,9 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
     streamLongAnswer(request)
     const sent = post('/chat/completions', request)
     if (marked) sent.cacheMarked = true
-    if (!call.body.stream) sent.collect = text => collectAnswer(text, createDecoder(new ChunkReader(call)))
+    // An object is no stream.
+    if (!call.body.stream)
+      sent.collect = text => (text[0] === '{' ? undefined : collectAnswer(text, createDecoder(new ChunkReader(call))))
     return sent
   },
   answer,

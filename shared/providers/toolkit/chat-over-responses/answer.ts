@@ -1,9 +1,9 @@
 import { isObject } from '../../../base/is-object.ts'
+import { createdAt } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatCompletion, FinishReason, ToolCall } from '../../../kinds/chat.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
 import type { ResponsesObject, ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
-import { createdAt } from '../created-at.ts'
 import { invalidResponse, textIn } from '../json-fields.ts'
 import { stateDetail, summaryDetail } from './reasoning.ts'
 
