@@ -61,45 +61,29 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
   const fields: Fields = {}
   let stop = () => {}
   let unwatch = () => {}
-  const pending: { name: string; described: string[]; hash: Hash; file: Promise<T> }[] = []
+  const arriving: ArrivingFile<T>[] = []
   try {
     await new Promise<void>((resolve, reject) => {
-      const rejectCount = (param: string, max: number) =>
-        reject(
-          new GatewayError('invalid_request', max === 1 ? 'Send one file.' : `Send at most ${max} files.`, { param }),
-        )
       parser.on('file', (sent, stream, { filename = '', mimeType }) => {
         stream.on('error', () => {}) // The parser reports it as well.
-        const name = listName(sent)
-        const max = Object.hasOwn(rules.files, name) ? rules.files[name]! : 0
-        if (max === 0)
-          return reject(unknownFieldError(sent.slice(0, maxNameBytes), meantField(sent, Object.keys(rules.files))))
-        if (pending.filter(other => other.name === name).length >= max) return rejectCount(name, max)
-        const hash = createHash('sha256')
-        const body = hashChunks(stream, hash)
-        const file = rules.take({ name, filename, contentType: mimeType, body })
-        file.catch(reject)
-        pending.push({ name, described: [name, filename, mimeType], hash, file })
+        try {
+          const name = fileField(sent, rules.files, arriving)
+          const hash = createHash('sha256')
+          const file = rules.take({ name, filename, contentType: mimeType, body: hashChunks(stream, hash) })
+          file.catch(reject)
+          arriving.push({ name, described: [name, filename, mimeType], hash, file })
+        } catch (error) {
+          reject(error)
+        }
       })
       parser.on('field', (sent, value, { valueTruncated, nameTruncated }) => {
-        const name = rules.lists.includes(listName(sent)) ? listName(sent) : sent
-        const isList = rules.lists.includes(name)
-        const earlier = Object.hasOwn(fields, name) ? fields[name]! : null
         try {
-          rules.held.take(value.length)
-          rules.held.grow(parsedBytes(value.length, oneString))
+          addField(fields, sent, value, valueTruncated || nameTruncated, rules)
         } catch (error) {
-          return reject(error)
-        }
-        if (valueTruncated || nameTruncated) reject(malformedError(`\`${name}\` is too long.`, name))
-        else if (earlier !== null && !isList && rules.single?.has(name) !== false)
-          reject(malformedError(`The form has \`${name}\` twice.`, name))
-        else {
-          const all = isList || earlier !== null ? [...[earlier ?? []].flat(), value] : value
-          Object.defineProperty(fields, name, { value: all, enumerable: true, configurable: true })
+          reject(error)
         }
       })
-      parser.on('filesLimit', () => rejectCount(Object.keys(rules.files)[0]!, maxFiles))
+      parser.on('filesLimit', () => reject(tooManyFilesError(Object.keys(rules.files)[0]!, maxFiles)))
       for (const limit of ['fieldsLimit', 'partsLimit'] as const)
         parser.on(limit, () => reject(malformedError(`The form has more than ${maxFields} fields.`)))
       parser.on('error', cause => reject(malformedError('The form is malformed or was cut off.', undefined, cause)))
@@ -110,24 +94,63 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       stop = pipeBody(request, parser, rules.held, reject)
       unwatch = watchSender(request, reject, undefined, rules.held)
     })
-    const files = await Promise.all(pending.map(async ({ name, file }) => ({ name, file: await file })))
-    const sorted = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))
-    // Files may arrive concurrently: each has its own digest.
-    const described = pending.map(({ described, hash }) => [...described, hash.digest('hex')])
-    const digest = createHash('sha256')
-      .update(JSON.stringify([described, sorted]))
-      .digest()
-    return { fields, files, digest }
+    const files = await Promise.all(arriving.map(async ({ name, file }) => ({ name, file: await file })))
+    return { fields, files, digest: digestOf(fields, arriving) }
   } catch (error) {
     stop()
     parser.destroy()
     discardBody(request)
-    const results = await Promise.allSettled(pending.map(({ file }) => file))
+    const results = await Promise.allSettled(arriving.map(({ file }) => file))
     await rules.undo(results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))).catch(() => {})
     throw error
   } finally {
     unwatch()
   }
+}
+
+type ArrivingFile<T> = { name: string; described: string[]; hash: Hash; file: Promise<T> }
+
+/** The field that a file of this name belongs to. Throws 400 for an unknown field, and for more files than it takes. */
+function fileField(
+  sent: string,
+  maxima: Readonly<Record<string, number>>,
+  arriving: readonly ArrivingFile<unknown>[],
+): string {
+  const name = listName(sent)
+  const max = Object.hasOwn(maxima, name) ? maxima[name]! : 0
+  if (max === 0) throw unknownFieldError(sent.slice(0, maxNameBytes), meantField(sent, Object.keys(maxima)))
+  if (arriving.filter(other => other.name === name).length >= max) throw tooManyFilesError(name, max)
+  return name
+}
+
+/** Adds a text field. Throws 400 for one that is too long or not a list and repeated, 429 and 503 for an exhausted budget. */
+function addField(
+  fields: Fields,
+  sent: string,
+  value: string,
+  isTruncated: boolean,
+  { lists, single, held }: MultipartRules<unknown>,
+): void {
+  held.take(value.length)
+  held.grow(parsedBytes(value.length, oneString))
+  const isList = lists.includes(listName(sent))
+  const name = isList ? listName(sent) : sent
+  if (isTruncated) throw malformedError(`\`${name}\` is too long.`, name)
+  const earlier = Object.hasOwn(fields, name) ? fields[name]! : null
+  if (earlier !== null && !isList && single?.has(name) !== false)
+    throw malformedError(`The form has \`${name}\` twice.`, name)
+  const all = isList || earlier !== null ? [...[earlier ?? []].flat(), value] : value
+  // A field may be named `__proto__`.
+  Object.defineProperty(fields, name, { value: all, enumerable: true, configurable: true })
+}
+
+/** A digest of the fields in any order, and of the files. Files may arrive concurrently: each has its own digest. */
+function digestOf(fields: Fields, files: readonly ArrivingFile<unknown>[]): Buffer {
+  const sorted = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))
+  const described = files.map(({ described, hash }) => [...described, hash.digest('hex')])
+  return createHash('sha256')
+    .update(JSON.stringify([described, sorted]))
+    .digest()
 }
 
 /** Pipes the body of a form, decoded, to its parser. Returns a function to stop. */
@@ -197,6 +220,11 @@ async function* hashChunks(stream: Readable, hash: Hash): Bytes {
     yield part
     freeBytes(part)
   }
+}
+
+function tooManyFilesError(param: string, max: number): GatewayError {
+  const message = max === 1 ? 'Send one file.' : `Send at most ${max} files.`
+  return new GatewayError('invalid_request', message, { param })
 }
 
 function malformedError(message: string, param?: string, cause?: unknown): GatewayError {
