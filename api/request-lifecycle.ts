@@ -1,6 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
-import type { z } from 'zod'
 import { GatewayError } from '../shared/base/errors.ts'
 import { parseJson, rejectNul, withoutMark } from '../shared/base/json.ts'
 import { elapsedMs } from '../shared/base/time.ts'
@@ -147,7 +146,31 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       if (endpoint.free) await countFree(state)
       else await confirmKey(state)
       await receiveForm(endpoint, form, state)
-    } else if (endpoint.body) await receiveJson(endpoint, endpoint.body, state)
+    } else if (endpoint.body) {
+      state.client.time?.beginWait()
+      state.raw = withoutMark(await readJsonBody(state, endpoint.maxBodyBytes))
+      state.client.time?.endWait()
+      const isOmitted = state.raw.length === 0 && endpoint.optionalBody
+      let value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)
+      if (endpoint.readBody)
+        ({ value, raw: state.raw } = endpoint.readBody({ value, raw: state.raw }, state.params, state.search))
+      if (endpoint.presets) {
+        if (endpoint.presets !== 'delayed') {
+          if (namesPreset(value)) value = await usePreset(endpoint.presets, state, value)
+        } else if (namesPreset(Object(value).body))
+          value = { ...Object(value), body: await usePreset('chat', state, Object(value).body) }
+      }
+      // Yields to other requests between the steps of large work.
+      if (state.raw.length > largeBytes) await setImmediate()
+      // Until it is valid, only logs read it.
+      state.body = value
+      if (takesNulls(endpoint)) {
+        const { body, raw } = validateRequest(endpoint.body, value, state.raw)
+        state.body = body
+        state.raw = raw
+      } else state.body = validate(endpoint.body, value)
+      if (state.raw.length > largeBytes) await setImmediate()
+    }
     if (endpoint.query) state.query = validate(endpoint.query, { ...ctx!.query })
     if (ctx) {
       rejectNul(ctx.params)
@@ -175,36 +198,6 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
     await deleteUploads(state)
     throw error
   }
-}
-
-/**
- * Reads the JSON body of a request, applies the preset that it names, and validates it. Throws what `readJsonBody` throws, and
- * 400 naming the field.
- */
-async function receiveJson(endpoint: Endpoint, schema: z.ZodType, state: State): Promise<void> {
-  state.client.time?.beginWait()
-  state.raw = withoutMark(await readJsonBody(state, endpoint.maxBodyBytes))
-  state.client.time?.endWait()
-  const isOmitted = state.raw.length === 0 && endpoint.optionalBody
-  let value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes, state.heldBody)
-  if (endpoint.readBody)
-    ({ value, raw: state.raw } = endpoint.readBody({ value, raw: state.raw }, state.params, state.search))
-  if (endpoint.presets) {
-    if (endpoint.presets !== 'delayed') {
-      if (namesPreset(value)) value = await usePreset(endpoint.presets, state, value)
-    } else if (namesPreset(Object(value).body))
-      value = { ...Object(value), body: await usePreset('chat', state, Object(value).body) }
-  }
-  // Yields to other requests between the steps of large work.
-  if (state.raw.length > largeBytes) await setImmediate()
-  // Until it is valid, only logs read it.
-  state.body = value
-  if (takesNulls(endpoint)) {
-    const { body, raw } = validateRequest(schema, value, state.raw)
-    state.body = body
-    state.raw = raw
-  } else state.body = validate(schema, value)
-  if (state.raw.length > largeBytes) await setImmediate()
 }
 
 /** Counts a request without charge against the limits of its key, which its response states. Throws 401, 403, 429, 503. */

@@ -30,7 +30,7 @@ type Sources = ReadonlyMap<string, Source>
 
 /** A file takes this many times its bytes: in base64, in the text of the request, and as the bytes of that text. */
 const copies = 4
-/** Maximum bytes of the files that the calls of one request hold at the same time, unless a single call has more. */
+/** Of the files that the calls of one request hold at the same time, unless a single call has more. */
 const maxBytesAtOnce = 16 * 1024 * 1024
 
 /**
