@@ -6,7 +6,7 @@ import type { Services } from '../shared/open-services.ts'
 import { searchBound } from './dashboard/queries/request-search.ts'
 import { runSearch } from './dashboard/queries/run-search.ts'
 
-/** A thing of this service: what it is, whose it is, and its page of the operator area. */
+/** An object such as a request, a key or an organisation: its kind, its owner, and its page of the operator area. */
 export type FoundObject = {
   kind: string
   label: string
@@ -25,8 +25,8 @@ type Needs = Pick<Services, 'db' | 'catalog'>
 type Owned = { organisationId: string }
 
 /**
- * Finds what has an id, in any organisation, and the people, organisations, models and providers whose name, address or id contains a
- * text: at most six of each kind. Exact ids come first.
+ * Finds the objects that have an id, in any organisation, and the people, organisations, models and providers whose name, address
+ * or id contains a text: at most six of each kind. Exact ids come first.
  */
 export async function findObjects(services: Needs, typed: string): Promise<FoundObject[]> {
   const text = typed.trim()

@@ -66,7 +66,7 @@ type ConnectionLimits = {
 }
 
 /**
- * The connections of an HTTP server. A full process closes the longest idle one for a newcomer. At the end, closes them
+ * The connections of an HTTP server. A full process closes the longest idle one for a new one. At the end, closes them
  * without losing a request: every response announces that its connection closes, the listener closes once the accept
  * queue is empty, and idle connections close last.
  */
@@ -163,7 +163,7 @@ export class Connections {
     })
     if (this.#size > this.#limits.maxConnections) {
       const idle = this.#findOldestIdle()
-      // Without an idle one, the newcomer is refused.
+      // Without an idle one, the new one is refused.
       if (!idle) return void socket.destroy()
       idle.destroy()
       this.#forget(idle)

@@ -2,8 +2,7 @@
 // node bench/uploads.ts [files] [MiB of each] [uploads|transcriptions]
 import { mkdtemp, rm } from 'node:fs/promises'
 import http from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -30,7 +30,7 @@ export async function unpacked<Program>(unpacking: Unpacking<Program>): Promise<
   return locked(`${directory}.lock`, async () => (await find(directory)) ?? unpack(unpacking))
 }
 
-/** Those of the packages and their dependencies that this system does not have. */
+/** The packages among these and their dependencies that this system does not have. */
 export async function missingPackages(packages: readonly string[]): Promise<string[]> {
   const { stdout } = await apt(['install', '--simulate', '--no-install-recommends', ...packages])
   // A package with an installed version in brackets suffices: a C library must not be replaced for one program.

@@ -11,7 +11,7 @@ import { processExists, stopOrphan } from './processes.ts'
 import { run } from './run.ts'
 
 export type PostgresServer = {
-  /** Of the superuser, on the database `postgres`. */
+  /** Connects as the superuser to the database `postgres`. */
   url: string
   exited: Promise<string>
   stop(): Promise<void>

@@ -19,7 +19,7 @@ import type { LogExportServices } from './log-exports/export-services.ts'
 import { LogExports } from './log-exports/log-exports.ts'
 import { recordLines } from './metrics/record-lines.ts'
 import { TopUps } from './payments/top-ups.ts'
-import { openPlatform, type PlatformOptions } from './platform.ts'
+import { closePlatform, openPlatform, type PlatformOptions } from './platform.ts'
 import { BatchWakes } from './queues/batch-wakes.ts'
 import { CrashSuspectLimiter } from './queues/crash-suspect-limiter.ts'
 import { PollSchedule } from './queues/poll-schedule.ts'
@@ -43,6 +43,8 @@ export type Services = BatchServices &
     topUps: TopUps
     feedback: Feedback
     unknownNames: UnknownNames
+    /** Settles open reservations and closes every connection. Idempotent. */
+    close(): Promise<void>
   }
 
 /**
@@ -66,7 +68,7 @@ export async function openServices(config: Config, log: Logger, options: Platfor
   const close = async () => {
     learnedQualities.close()
     await Promise.all([contentLog.flush(), unknownNames.close(), statedCosts.close(), guardCalls.close()])
-    await platform.close()
+    await closePlatform(platform)
   }
   let closing: Promise<void> | null = null
   return {

@@ -93,8 +93,6 @@ export type Platform = {
   queues: Queues
   completionSignals: CompletionSignals
   mailer: Mailer
-  /** Settles open reservations and closes every connection. Idempotent in `Services`. */
-  close(): Promise<void>
 }
 
 /** A request must be answered within ten seconds, even if PostgreSQL never answers. */
@@ -165,20 +163,6 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
   const keepAlive = new KeepAlive()
   if (metrics) addProcessGauges(metrics, { admission, health, keepAlive, catalog, clockSkew })
   const mailer = await Mailer.open(config.email, redis, log)
-
-  const close = async () => {
-    const timers = [catalogOverrides, clockSkew, keyWatch, health, providerPauses, reservationFactors]
-    for (const one of [...timers, disconnectedCalls, limiter, completionSignals]) one.close()
-    await Promise.all([admission.close(), refusalLog.close()])
-    await upstreams.close()
-    await Promise.all(Object.values(queues).map(queue => queue.close()))
-    await mailer.close()
-    await tracing?.close()
-    blobs.close()
-    await Promise.all([db.$disconnect(), rawPool.close()])
-    redis.disconnect()
-    queueRedis.disconnect()
-  }
   return {
     config,
     clock,
@@ -218,8 +202,25 @@ export async function openPlatform(config: Config, log: Logger, options: Platfor
     queues,
     completionSignals,
     mailer,
-    close,
   }
+}
+
+/** Settles open reservations and closes every connection. */
+export async function closePlatform(platform: Platform): Promise<void> {
+  const { catalogOverrides, clockSkew, keyWatch, health, providerPauses, reservationFactors } = platform
+  const { disconnectedCalls, limiter, completionSignals } = platform
+  const { admission, refusalLog, upstreams, queues, mailer, tracing, blobs, db, rawPool, redis, queueRedis } = platform
+  const timers = [catalogOverrides, clockSkew, keyWatch, health, providerPauses, reservationFactors]
+  for (const one of [...timers, disconnectedCalls, limiter, completionSignals]) one.close()
+  await Promise.all([admission.close(), refusalLog.close()])
+  await upstreams.close()
+  await Promise.all(Object.values(queues).map(queue => queue.close()))
+  await mailer.close()
+  await tracing?.close()
+  blobs.close()
+  await Promise.all([db.$disconnect(), rawPool.close()])
+  redis.disconnect()
+  queueRedis.disconnect()
 }
 
 type StoreTimeouts = PlatformOptions & { statementTimeoutMs: number }

@@ -23,11 +23,11 @@ const batchSize = 500
 const blockMs = 1_000
 /** From an empty read to the next one, where reads cannot block. */
 const pollMs = 200
-/** A read that blocks for so much longer was begun before Redis' clock was set back, by which it ends. */
+/** A read that blocks longer than `blockMs` by this time began before Redis' clock, by which it ends, was set back. */
 const maxLateMs = 5_000
 /** An entry pending for this long at another consumer is claimed from it. */
 const claimIdleMs = 15_000
-/** By so much Redis' clock may fall behind between two rounds of claims before it counts as set back. */
+/** How far Redis' clock may fall behind between two rounds of claims before it counts as set back. */
 const maxBehindMs = 2_000
 const maxDead = 100_000
 const retryDelayMs = 500

@@ -60,7 +60,7 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async requeue(services) {
     await requeueJobs(services)
     await requeueDelayed(services)
-    for await (const ids of services.batches.idsUnfinished()) await services.batchWakes.add(...ids)
+    for await (const ids of services.batches.listUnfinished()) await services.batchWakes.add(...ids)
   },
   async partitions(services) {
     await pruneAll(services, requestLogRules)

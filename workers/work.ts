@@ -6,8 +6,7 @@ import { startWithRetry } from '../shared/io/retry.ts'
 import { startReportingKeys } from '../shared/keys/reported-keys.ts'
 import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
 import { openServices } from '../shared/open-services.ts'
-import type { Platform } from '../shared/platform.ts'
-import { backgroundStatementMs } from '../shared/platform.ts'
+import { backgroundStatementMs, type Platform } from '../shared/platform.ts'
 import {
   openQueue,
   type QueueName,

@@ -140,19 +140,7 @@ function betterAuthOver(
       freshAge: 0,
       fields: { activeOrganizationId: 'activeOrganisationId' },
     } as BetterAuthOptions['session'],
-    databaseHooks: {
-      user: { create: { before: user => assertInvited(services, user.email) } },
-      account: {
-        create: {
-          before: async account => {
-            await assertFirstIdentity(db, account)
-            return { data: { ...account, ...noTokens } }
-          },
-          after: account => noteLinked(services, currentRequest, mail, account),
-        },
-      },
-      session: { create: suspensionHooks(services) },
-    },
+    databaseHooks: rowHooks(services, currentRequest, mail),
     hooks: {
       before: beforeLeaving(services, actor, currentRequest),
       after: afterLeaving(services, actor, currentRequest),
@@ -172,6 +160,23 @@ function betterAuthOver(
       ...(oidc ? [singleSignOn(services, oidc)] : []),
     ],
   })
+}
+
+/** What is checked and changed when the library creates a row. */
+function rowHooks(services: Platform, currentRequest: () => AuthRequest, mail: ReturnType<typeof emails>) {
+  return {
+    user: { create: { before: user => assertInvited(services, user.email) } },
+    account: {
+      create: {
+        before: async account => {
+          await assertFirstIdentity(services.db, account)
+          return { data: { ...account, ...noTokens } }
+        },
+        after: account => noteLinked(services, currentRequest, mail, account),
+      },
+    },
+    session: { create: suspensionHooks(services) },
+  } satisfies BetterAuthOptions['databaseHooks']
 }
 
 /** Sign-up, passwords and the confirmation of email addresses. */

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { isEqual } from '../../shared/base/is-equal.ts'
 import type { Auth } from './accounts.ts'
 
-/** Of an HMAC-SHA-256 in base64. */
+/** The length of an HMAC-SHA-256 in base64. */
 const signatureCharacters = 44
 const ownCookie = /^(?:__Secure-)?headgate\./
 

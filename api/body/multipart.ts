@@ -66,7 +66,7 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
   const fields = new FormFields(rules)
   let stop = () => {}
   let unwatch = () => {}
-  const pending: { name: string; described: string[]; hash: Hash; file: Promise<T | null> }[] = []
+  const arriving: ArrivingFile<T>[] = []
   try {
     await new Promise<void>((resolve, reject) => {
       // What an event throws would end the process.
@@ -78,15 +78,11 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
         }
       }
       const takeFile = (sent: string, stream: Readable, { filename = '', mimeType }: busboy.FileInfo) => {
-        const name = listName(sent)
-        const max = Object.hasOwn(rules.files, name) ? rules.files[name]! : 0
-        if (max === 0) throw unknownFieldError(sent.slice(0, maxNameBytes), meantField(name, Object.keys(rules.files)))
-        if (pending.filter(other => other.name === name).length >= max) throw countError(name, max)
+        const name = fileField(sent, rules.files, arriving)
         const hash = createHash('sha256')
-        const body = hashChunks(stream, hash)
-        const file = rules.take({ name, filename, contentType: mimeType, body })
+        const file = rules.take({ name, filename, contentType: mimeType, body: hashChunks(stream, hash) })
         file.catch(reject)
-        pending.push({ name, described: [name, filename, mimeType], hash, file })
+        arriving.push({ name, described: [name, filename, mimeType], hash, file })
       }
       parser.on('file', (sent: string | undefined, stream, info) => {
         stream.on('error', () => {}) // The parser reports it as well.
@@ -111,26 +107,45 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       stop = pipeBody(request, parser, rules.held, reject)
       unwatch = watchSender(request, reject, undefined, rules.held)
     })
-    const taken = await Promise.all(pending.map(async ({ name, file }) => ({ name, file: await file })))
+    const taken = await Promise.all(arriving.map(async ({ name, file }) => ({ name, file: await file })))
     const files = taken.flatMap(({ name, file }) => (file === null ? [] : [{ name, file }]))
-    const sorted = Object.entries(fields.all).sort(([a], [b]) => (a < b ? -1 : 1))
-    // Files may arrive concurrently: each has its own digest.
-    const described = pending.map(({ described, hash }) => [...described, hash.digest('hex')])
-    const digest = createHash('sha256')
-      .update(JSON.stringify([described, sorted]))
-      .digest()
-    return { fields: fields.all, files, digest }
+    return { fields: fields.all, files, digest: digestOf(fields.all, arriving) }
   } catch (error) {
     stop()
     parser.destroy()
     discardBody(request)
-    const results = await Promise.allSettled(pending.map(({ file }) => file))
+    const results = await Promise.allSettled(arriving.map(({ file }) => file))
     const stored = results.map(result => (result.status === 'fulfilled' ? result.value : null))
     await rules.undo(stored.filter(file => file !== null)).catch(() => {})
     throw error
   } finally {
     unwatch()
   }
+}
+
+/** A file of a form, whose content may still be arriving; null for an empty field of a web page. */
+type ArrivingFile<T> = { name: string; described: string[]; hash: Hash; file: Promise<T | null> }
+
+/** The field that a file of this name belongs to. Throws 400 for an unknown field, and for more files than it takes. */
+function fileField(
+  sent: string,
+  maxima: Readonly<Record<string, number>>,
+  arriving: readonly ArrivingFile<unknown>[],
+): string {
+  const name = listName(sent)
+  const max = Object.hasOwn(maxima, name) ? maxima[name]! : 0
+  if (max === 0) throw unknownFieldError(sent.slice(0, maxNameBytes), meantField(name, Object.keys(maxima)))
+  if (arriving.filter(other => other.name === name).length >= max) throw tooManyFilesError(name, max)
+  return name
+}
+
+/** A digest of the fields in any order, and of the files. Files may arrive concurrently: each has its own digest. */
+function digestOf(fields: Fields, files: readonly ArrivingFile<unknown>[]): Buffer {
+  const sorted = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))
+  const described = files.map(({ described, hash }) => [...described, hash.digest('hex')])
+  return createHash('sha256')
+    .update(JSON.stringify([described, sorted]))
+    .digest()
 }
 
 type FieldRules = Pick<MultipartRules<unknown>, 'files' | 'lists' | 'single' | 'held'>
@@ -272,7 +287,7 @@ async function* hashChunks(stream: Readable, hash: Hash): Bytes {
   }
 }
 
-function countError(param: string, max: number): GatewayError {
+function tooManyFilesError(param: string, max: number): GatewayError {
   return malformedError(max === 1 ? 'Send one file.' : `Send at most ${max} files.`, param)
 }
 

@@ -158,7 +158,7 @@ function tooLargeError(maxBytes: number): GatewayError {
 
 /** Bytes of an oversized body to read and discard so that the client can read the response. */
 const maxDiscardedBytes = 64 * 1024 * 1024
-/** And pieces, unless they are large. */
+/** Tiny pieces of it that are discarded as well. */
 const maxDiscardedPieces = 16 * 1024
 /** How long the connection of a refused body stays open after the answer. */
 const maxLingerMs = 60_000
@@ -166,11 +166,11 @@ const maxLingerMs = 60_000
 const minWindowBytes = 256 * 1024
 const windowMs = 30_000
 /**
- * A body of at most so many bytes may arrive slowly: it holds little, and a bad line needs minutes for it. At 300 bytes a
- * second they take the 15 minutes that a request may last.
+ * A body up to this size may arrive slowly: it holds little memory, and takes minutes over a bad line. At 300 bytes a second it
+ * takes the 15 minutes that a request may last.
  */
 const maxSlowBodyBytes = 256 * 1024
-/** A sender of less is gone, rather than slow. */
+/** A sender that delivers less in a window has stopped, rather than being slow. */
 const minSlowWindowBytes = 2 * 1024
 /** What a slow sender counts as in the memory budget while it sends: its connection, and a limit on their number. */
 const slowSenderBytes = 64 * 1024

@@ -67,22 +67,23 @@ export async function examine(env?: Environment, clock: Clock = systemClock): Pr
     if (!(error instanceof ConfigError || error instanceof CatalogError)) throw error
     return error.faults.map(detail => ({ state: 'failed', check: 'configuration', detail }))
   }
-  const running = readUnsharedVariables(config)
-  const warnings = [
-    ...startWarnings(config, catalog),
-    ...(running === null
-      ? []
-      : [
-          `the gateway at ${running.address} has ${running.names.join(', ')}, and this command has not: what depends on it is examined without it. Run doctor with the same variables`,
-        ]),
-  ].map(detail => warning('configuration', detail))
-  const configuration = warnings.length > 0 ? warnings : [ok('configuration', `${config.variables.length} variables`)]
   const findings = await Promise.all(
     Object.entries(checks).map(([name, check]) =>
       withDeadline(check(config, clock, catalog), checkTimeoutMs).catch(error => [failed(name, reasonOf(error))]),
     ),
   )
-  return [...configuration, ...findings.flat()]
+  return [...configurationFindings(config, catalog), ...findings.flat()]
+}
+
+function configurationFindings(config: Config, catalog: Catalog): Finding[] {
+  const warnings = startWarnings(config, catalog)
+  const running = readUnsharedVariables(config)
+  if (running)
+    warnings.push(
+      `the gateway at ${running.address} has ${running.names.join(', ')}, and this command has not: what depends on it is examined without it. Run doctor with the same variables`,
+    )
+  if (warnings.length === 0) return [ok('configuration', `${config.variables.length} variables`)]
+  return warnings.map(detail => warning('configuration', detail))
 }
 
 /** What the development stack, whose stores are examined, was started with and this command was not; null if nothing. */

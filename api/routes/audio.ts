@@ -11,7 +11,6 @@ import {
   translationRequest,
   withAudioUrl,
 } from '../../shared/kinds/transcription-request.ts'
-import { runMedia } from '../../shared/media/run.ts'
 import { deliverSound, type SoundKind } from '../../shared/media/sounds.ts'
 import { deliverTranscript } from '../../shared/media/transcripts.ts'
 import type { Platform } from '../../shared/platform.ts'
@@ -30,7 +29,8 @@ import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { speechEvent, transcriptAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
 import { mediaModelList } from './model-list.ts'
-import { labelsOf, timeoutHeader, timeoutsOf } from './request-headers.ts'
+import { timeoutHeader } from './request-headers.ts'
+import { runMediaRequest } from './run-media-request.ts'
 
 const tag = 'Audio'
 type Body = { model?: string | undefined }
@@ -45,19 +45,21 @@ const soundAnswer = {
 }
 
 /** Generates audio and streams it. */
-async function createSound(
+function createSound(
   kind: SoundKind,
   schema: z.ZodObject,
   request: RequestWithoutKoa<Body>,
   asEvents = false,
 ): Promise<void> {
-  const { services, apiKey, requestId, client, headers, logFields } = request
   const { body, dropped } = knownFields(schema, request.body)
-  const labels = labelsOf(headers)
-  const timeouts = timeoutsOf(headers, body, services)
-  const input = { kind, key: apiKey, requestId, body, dropped, labels, timeouts, stream: true, events: asEvents }
-  const report = await runMedia(services, { ...input, deliver: delivery => deliverSound(delivery, asEvents) }, client)
-  Object.assign(logFields, report)
+  return runMediaRequest(request, {
+    kind,
+    body,
+    dropped,
+    stream: true,
+    events: asEvents,
+    deliver: delivery => deliverSound(delivery, asEvents),
+  })
 }
 
 const createSpeech = endpointWithoutKoa({
@@ -186,24 +188,19 @@ const createTranslation = endpointWithoutKoa({
 })
 
 /** Transcribes audio and responds with the transcript. */
-async function transcribe(
-  { services, apiKey, requestId, client, headers, logFields }: RequestWithoutKoa<unknown>,
+function transcribe(
+  request: RequestWithoutKoa<unknown>,
   { body, dropped }: { body: TranscriptionRequest; dropped: readonly string[] },
 ): Promise<void> {
-  const events = body.stream === true
-  const input = {
-    kind: 'transcription' as const,
-    key: apiKey,
-    requestId,
+  const stream = body.stream === true
+  return runMediaRequest(request, {
+    kind: 'transcription',
     body,
-    labels: labelsOf(headers),
-    timeouts: timeoutsOf(headers, body, services),
-    stream: events,
-    events,
     dropped,
-  }
-  const report = await runMedia(services, { ...input, deliver: deliverTranscript }, client)
-  Object.assign(logFields, report)
+    stream,
+    events: stream,
+    deliver: deliverTranscript,
+  })
 }
 
 const createMusic = endpointWithoutKoa({

@@ -7,7 +7,6 @@ import type { RequestLabels } from '../../shared/engine/report.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import type { Platform } from '../../shared/platform.ts'
-import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../../shared/routing/features.ts'
 import { snapshotOf } from '../../shared/routing/options.ts'
 import { withServiceTier } from '../../shared/routing/pricing.ts'
@@ -15,8 +14,8 @@ import { route } from '../../shared/routing/router.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
 import { endpoint, endpointWithoutKoa, type RequestWithoutKoa } from '../endpoint.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../schemas/core.ts'
-import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
-import { modelErrors } from './model-errors.ts'
+import { chatHeaders, directHeaders } from '../schemas/headers.ts'
+import { directErrors } from './model-errors.ts'
 import {
   allowsCacheMarks,
   cacheHeader,
@@ -32,20 +31,6 @@ import {
   timeoutsOf,
 } from './request-headers.ts'
 
-const answerHeaders: AnswerHeaderName[] = [
-  ...generationHeaders,
-  'x-gateway-cache',
-  'age',
-  'x-gateway-max-tokens-clamped',
-  'x-gateway-dropped',
-  'x-gateway-adjusted',
-]
-const chatAnswerHeaders: AnswerHeaderName[] = [
-  ...answerHeaders,
-  'x-gateway-structured-output',
-  'x-gateway-reasoning-dropped',
-  'x-gateway-cache-marked',
-]
 const example = {
   model: 'auto',
   messages: [
@@ -53,7 +38,6 @@ const example = {
     { role: 'user', content: 'Hello!' },
   ],
 }
-const chatErrors = ['context_length_exceeded', ...modelFaultCodes, 'url_not_allowed', ...modelErrors] as const
 
 export const chatCompletions = endpointWithoutKoa({
   method: 'post',
@@ -69,9 +53,13 @@ export const chatCompletions = endpointWithoutKoa({
   presets: 'chat',
   example,
   answers: {
-    200: { description: 'The completion, or its event stream.', schema: chatCompletion, headers: chatAnswerHeaders },
+    200: {
+      description: 'The completion, or its event stream.',
+      schema: chatCompletion,
+      headers: [...chatHeaders, 'x-gateway-cache-marked'],
+    },
   },
-  errors: [...chatErrors, 'service_tier_not_allowed'],
+  errors: [...directErrors, 'service_tier_not_allowed'],
   handle: request => runDirect('chat', request, chatFeatures(request.body, request.raw.length)),
 })
 
@@ -89,9 +77,9 @@ export const completions = endpointWithoutKoa({
   presets: 'completion',
   example: { model: 'gpt-4o-mini', prompt: 'Say this is a test', max_tokens: 16 },
   answers: {
-    200: { description: 'The completion, or its event stream.', schema: completion, headers: answerHeaders },
+    200: { description: 'The completion, or its event stream.', schema: completion, headers: directHeaders },
   },
-  errors: [...chatErrors],
+  errors: [...directErrors],
   handle: request => runDirect('completion', request, completionFeatures(request.body, request.raw.length)),
 })
 
@@ -110,10 +98,10 @@ export const createEmbeddings = endpointWithoutKoa({
     200: {
       description: 'One embedding per input, in the order of the inputs.',
       schema: embeddings,
-      headers: answerHeaders,
+      headers: directHeaders,
     },
   },
-  errors: [...chatErrors],
+  errors: [...directErrors],
   handle: request => runDirect('embedding', request, embeddingFeatures(request.body, request.raw.length)),
 })
 
@@ -157,8 +145,8 @@ export const routeDecision = endpoint({
     const inputs = snapshotOf(services, services.config.marginPpm)
     const learned = await services.learnedQualities.read(policy)
     const seed = session ?? requestId
-    const asking = { policy, kind: 'chat', request: body, features, sticky, learned, seed, session } as const
-    const { mode, reason, targets, candidates, arm, alias } = route(inputs, asking, 'preview')
+    const query = { policy, kind: 'chat', request: body, features, sticky, learned, seed, session } as const
+    const { mode, reason, targets, candidates, arm, alias } = route(inputs, query, 'preview')
     const [first, ...rest] = targets
     const chosen = candidates.find(
       candidate => candidate.model === first!.model.id && candidate.provider === first!.provider.name,

@@ -12,7 +12,7 @@ type Row = z.infer<typeof modelRow>
 const maxModels = 1_000
 const defaultModels = 50
 
-/** What of Google's API serves the models of a route. */
+/** The methods of Google's API that serve the models of a route. */
 const methodsByRoute: { [route: string]: string[] } = {
   [routes.chat]: ['generateContent', 'streamGenerateContent', 'countTokens'],
   [routes.embeddings]: ['embedContent', 'batchEmbedContents'],

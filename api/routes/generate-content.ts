@@ -4,25 +4,18 @@ import { countContentTokens } from '../../shared/chat/count-tokens.ts'
 import { countGeminiTokensRequest, type GenerateContentRequest } from '../../shared/kinds/generate-content.ts'
 import { withCamelNames } from '../../shared/kinds/generate-content-names.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
-import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { generateContentFeatures } from '../../shared/routing/generate-content-features.ts'
 import type { Endpoint, RequestWithoutKoa } from '../endpoint.ts'
 import { googleAliases, modelInPath } from '../google-dialect.ts'
 import { geminiTokenCount, generatedContent, generatedEvent } from '../schemas/gemini.ts'
-import { generationHeaders } from '../schemas/headers.ts'
+import { type AnswerHeaderName, chatHeaders } from '../schemas/headers.ts'
 import { runDirect } from './chat.ts'
-import { modelErrors } from './model-errors.ts'
+import { directErrors } from './model-errors.ts'
 import { cacheHeader, cacheMarksHeader, labelHeaders, sessionHeaders, structuredHeader } from './request-headers.ts'
 
 /** Images and documents are inline: Google's limit is 20 MB of them, in base64. */
 const maxBodyBytes = 32 * 1024 * 1024
-const errors: ErrorCode[] = [
-  'context_length_exceeded',
-  ...modelFaultCodes,
-  'url_not_allowed',
-  ...modelErrors,
-  'service_tier_not_allowed',
-]
+const errors: ErrorCode[] = [...directErrors, 'service_tier_not_allowed']
 const example = {
   systemInstruction: { parts: [{ text: 'You are a helpful assistant.' }] },
   contents: [{ role: 'user', parts: [{ text: 'Hello!' }] }],
@@ -62,19 +55,7 @@ const generating = {
   handle: (request: GenerateRequest) =>
     runDirect('generate_content', request, generateContentFeatures(request.body, request.raw.length), { naming: {} }),
 }
-const answerHeaders = [
-  ...generationHeaders,
-  ...([
-    'x-gateway-cache',
-    'age',
-    'x-gateway-max-tokens-clamped',
-    'x-gateway-dropped',
-    'x-gateway-adjusted',
-    'x-gateway-structured-output',
-    'x-gateway-reasoning-dropped',
-    'x-gateway-cache-marked',
-  ] as const),
-]
+const answerHeaders: AnswerHeaderName[] = [...chatHeaders, 'x-gateway-cache-marked']
 
 export const generateContent: Endpoint = {
   ...generating,

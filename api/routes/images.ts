@@ -1,8 +1,5 @@
 import { type ImageRequest, imageRequest, maxImageBytes, maxImageReferences } from '../../shared/kinds/image.ts'
-import type { References } from '../../shared/kinds/media.ts'
-import type { Delivery } from '../../shared/media/delivery.ts'
 import { checkPictures, deliverImages } from '../../shared/media/images.ts'
-import { runMedia } from '../../shared/media/run.ts'
 import { parseFields, uploadUrls, withFieldNames } from '../body/form.ts'
 import { knownFields } from '../body/known-fields.ts'
 import { type Endpoint, endpointWithoutKoa, type Form, type RequestWithoutKoa } from '../endpoint.ts'
@@ -10,26 +7,22 @@ import { generationHeaders } from '../schemas/headers.ts'
 import { imagesAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
 import { mediaModelList } from './model-list.ts'
-import { labelsOf, timeoutHeader, timeoutsOf } from './request-headers.ts'
+import { timeoutHeader } from './request-headers.ts'
+import { runMediaRequest } from './run-media-request.ts'
 
 async function createImages(request: RequestWithoutKoa<ImageRequest>): Promise<void> {
-  const { services, apiKey, requestId, client, headers, logFields } = request
+  const { services, apiKey } = request
   const { body, dropped } = knownFields(imageRequest, request.body)
-  const input = {
-    kind: 'image' as const,
-    key: apiKey,
-    requestId,
-    body,
-    labels: labelsOf(headers),
-    timeouts: timeoutsOf(headers, body, services),
-    stream: false,
-    events: body.stream === true,
-    dropped,
-    check: (references: References) => checkPictures(services, references, apiKey.policy),
-    deliver: (delivery: Delivery<'image'>) => deliverImages(delivery, body),
-  }
-  const names: Record<string, string> = body.images ? { input_references: 'images' } : {}
-  Object.assign(logFields, await withFieldNames(names, () => runMedia(services, input, client)))
+  const run = () =>
+    runMediaRequest(request, {
+      kind: 'image',
+      body,
+      events: body.stream === true,
+      dropped,
+      check: references => checkPictures(services, references, apiKey.policy),
+      deliver: delivery => deliverImages(delivery, body),
+    })
+  await withFieldNames(body.images ? { input_references: 'images' } : {}, run)
 }
 
 /** OpenAI's multipart form: the images to edit are files. */

@@ -5,14 +5,13 @@ import { accountHeaders, sentHeaders } from '../../shared/kinds/anthropic-header
 import { directKinds } from '../../shared/kinds/index.ts'
 import { countTokensRequest } from '../../shared/kinds/messages.ts'
 import type { Forwarded } from '../../shared/providers/contract.ts'
-import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { messagesFeatures } from '../../shared/routing/messages-features.ts'
 import { endpointWithoutKoa, type Header } from '../endpoint.ts'
-import { generationHeaders } from '../schemas/headers.ts'
+import { chatHeaders } from '../schemas/headers.ts'
 import { message, messageEvent, tokenCount } from '../schemas/messages.ts'
 import { anthropicVersion } from './anthropic-models.ts'
 import { runDirect } from './chat.ts'
-import { modelErrors } from './model-errors.ts'
+import { directErrors } from './model-errors.ts'
 import { cacheHeader, labelHeaders, sessionHeaders, structuredHeader, timeoutHeader } from './request-headers.ts'
 
 /** As at Anthropic: images and documents are inline. */
@@ -33,7 +32,6 @@ const example = {
   system: 'You are a helpful assistant.',
   messages: [{ role: 'user', content: 'Hello!' }],
 }
-const errors = ['context_length_exceeded', ...modelFaultCodes, 'url_not_allowed', ...modelErrors] as const
 
 export const createMessage = endpointWithoutKoa({
   method: 'post',
@@ -54,22 +52,10 @@ export const createMessage = endpointWithoutKoa({
       description: 'The message, or its event stream.',
       schema: message,
       events: messageEvent,
-      headers: [
-        ...generationHeaders,
-        ...([
-          'request-id',
-          'x-gateway-cache',
-          'age',
-          'x-gateway-max-tokens-clamped',
-          'x-gateway-dropped',
-          'x-gateway-adjusted',
-          'x-gateway-structured-output',
-          'x-gateway-reasoning-dropped',
-        ] as const),
-      ],
+      headers: [...chatHeaders, 'request-id'],
     },
   },
-  errors: [...errors],
+  errors: [...directErrors],
   handle(request) {
     const { services, body, raw, headers, search } = request
     return runDirect('messages', request, messagesFeatures(body, raw.length), {
@@ -95,7 +81,7 @@ export const countTokens = endpointWithoutKoa({
   maxBodyBytes,
   example: { model: example.model, system: example.system, messages: example.messages },
   answers: { 200: { description: 'The number of tokens.', schema: tokenCount, headers: ['request-id'] } },
-  errors: [...errors],
+  errors: [...directErrors],
   async handle({ services, apiKey, body, raw, client, headers, search }) {
     const whole = { ...body, max_tokens: body.max_tokens ?? 1 }
     const features = messagesFeatures(whole, raw.length)

@@ -1,3 +1,5 @@
+import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
+
 /** What refuses work before a model gets it: money, the allowlist, own keys, the model's name. */
 export const admissionErrors = [
   'insufficient_credits',
@@ -19,3 +21,6 @@ export const modelErrors = [
   'guardrail_unavailable',
   'upstream_timeout',
 ] as const
+
+/** The errors of every route whose model makes text or embeddings. */
+export const directErrors = ['context_length_exceeded', ...modelFaultCodes, 'url_not_allowed', ...modelErrors] as const

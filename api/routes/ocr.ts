@@ -1,12 +1,12 @@
 import { maxOcrBodyBytes, ocrFields, ocrRequest } from '../../shared/kinds/ocr.ts'
 import { deliverOcr } from '../../shared/media/ocr.ts'
-import { runMedia } from '../../shared/media/run.ts'
 import { omittedFieldsExcept } from '../../shared/providers/toolkit/request-fields.ts'
 import { endpointWithoutKoa } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { ocrAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
-import { labelsOf, timeoutHeader, timeoutsOf } from './request-headers.ts'
+import { timeoutHeader } from './request-headers.ts'
+import { runMediaRequest } from './run-media-request.ts'
 
 export const readDocument = endpointWithoutKoa({
   method: 'post',
@@ -27,18 +27,9 @@ export const readDocument = endpointWithoutKoa({
   },
   answers: { 200: { description: 'The pages.', schema: ocrAnswer, headers: generationHeaders } },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
-  async handle({ services, apiKey, requestId, body, headers, client, logFields }) {
+  handle(request) {
+    const { body } = request
     const dropped = omittedFieldsExcept(body, ocrFields)
-    const input = {
-      kind: 'ocr' as const,
-      key: apiKey,
-      requestId,
-      body,
-      dropped,
-      labels: labelsOf(headers),
-      timeouts: timeoutsOf(headers, body, services),
-    }
-    const report = await runMedia(services, { ...input, stream: false, events: false, deliver: deliverOcr }, client)
-    Object.assign(logFields, report)
+    return runMediaRequest(request, { kind: 'ocr', body, dropped, deliver: deliverOcr })
   },
 })

@@ -1,13 +1,13 @@
 import { moderationFields, moderationRequest } from '../../shared/kinds/moderation.ts'
 import { rerankFields, rerankRequest } from '../../shared/kinds/rerank.ts'
 import { deliverModeration, deliverRanking } from '../../shared/media/rankings.ts'
-import { runMedia } from '../../shared/media/run.ts'
 import { omittedFieldsExcept } from '../../shared/providers/toolkit/request-fields.ts'
 import { endpointWithoutKoa } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { moderationAnswer, rankingAnswer } from '../schemas/media.ts'
 import { modelErrors } from './model-errors.ts'
-import { labelsOf, timeoutHeader, timeoutsOf } from './request-headers.ts'
+import { timeoutHeader } from './request-headers.ts'
+import { runMediaRequest } from './run-media-request.ts'
 
 export const createRanking = endpointWithoutKoa({
   method: 'post',
@@ -29,23 +29,15 @@ export const createRanking = endpointWithoutKoa({
   },
   answers: { 200: { description: 'The results, best first.', schema: rankingAnswer, headers: generationHeaders } },
   errors: [...modelErrors],
-  async handle({ services, apiKey, requestId, body, headers, client, logFields }) {
+  handle(request) {
+    const { body } = request
     const dropped = omittedFieldsExcept(body, rerankFields)
-    const input = {
-      kind: 'rerank' as const,
-      key: apiKey,
-      requestId,
+    return runMediaRequest(request, {
+      kind: 'rerank',
       body,
       dropped,
-      labels: labelsOf(headers),
-      timeouts: timeoutsOf(headers, body, services),
-    }
-    const report = await runMedia(
-      services,
-      { ...input, stream: false, events: false, deliver: delivery => deliverRanking(delivery, body) },
-      client,
-    )
-    Object.assign(logFields, report)
+      deliver: delivery => deliverRanking(delivery, body),
+    })
   },
 })
 
@@ -63,22 +55,9 @@ export const createModeration = endpointWithoutKoa({
   example: { model: 'omni-moderation-latest', input: 'I want to bake a cake.' },
   answers: { 200: { description: 'A result for each input.', schema: moderationAnswer, headers: generationHeaders } },
   errors: [...modelErrors],
-  async handle({ services, apiKey, requestId, body, headers, client, logFields }) {
+  handle(request) {
+    const { body } = request
     const dropped = omittedFieldsExcept(body, moderationFields)
-    const input = {
-      kind: 'moderation' as const,
-      key: apiKey,
-      requestId,
-      body,
-      dropped,
-      labels: labelsOf(headers),
-      timeouts: timeoutsOf(headers, body, services),
-    }
-    const report = await runMedia(
-      services,
-      { ...input, stream: false, events: false, deliver: deliverModeration },
-      client,
-    )
-    Object.assign(logFields, report)
+    return runMediaRequest(request, { kind: 'moderation', body, dropped, deliver: deliverModeration })
   },
 })

@@ -3,15 +3,14 @@ import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
 import { countInputRequest, type ResponsesRequest } from '../../shared/kinds/responses.ts'
 import { refusePrompt } from '../../shared/kinds/stored-responses.ts'
-import { modelFaultCodes } from '../../shared/providers/toolkit/model-faults.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../shared/responses/turn.ts'
 import { responsesFeatures } from '../../shared/routing/responses-features.ts'
 import { endpointWithoutKoa, type RequestWithoutKoa } from '../endpoint.ts'
-import { generationHeaders } from '../schemas/headers.ts'
+import { chatHeaders } from '../schemas/headers.ts'
 import { inputTokens, responseEvent, responseObject } from '../schemas/responses.ts'
 import { answerBackground, createBackground } from './background-response.ts'
 import { type RunRequest, runDirect } from './chat.ts'
-import { modelErrors } from './model-errors.ts'
+import { directErrors } from './model-errors.ts'
 import { codexEtag } from './models.ts'
 import {
   cacheHeader,
@@ -35,9 +34,9 @@ export const sharedByResponses = {
 } as const
 const example = { model: 'auto', instructions: 'You are a helpful assistant.', input: 'Hello!' }
 export const responseErrors = [
-  ...(['context_length_exceeded', 'url_not_allowed', 'previous_response_not_found', 'not_found'] as const),
-  ...modelFaultCodes,
-  ...modelErrors,
+  ...directErrors,
+  'previous_response_not_found',
+  'not_found',
   'service_tier_not_allowed',
 ] as const
 
@@ -57,18 +56,7 @@ export const createResponse = endpointWithoutKoa({
       description: 'The response, or its event stream.',
       schema: responseObject,
       events: responseEvent,
-      headers: [
-        ...generationHeaders,
-        'x-gateway-cache',
-        'age',
-        'x-gateway-max-tokens-clamped',
-        'x-gateway-dropped',
-        'x-gateway-adjusted',
-        'x-gateway-structured-output',
-        'x-gateway-reasoning-dropped',
-        'x-gateway-cache-marked',
-        'x-models-etag',
-      ],
+      headers: [...chatHeaders, 'x-gateway-cache-marked', 'x-models-etag'],
     },
   },
   errors: [...responseErrors, 'quota_exceeded'],

@@ -174,3 +174,20 @@ export const generationHeaders: AnswerHeaderName[] = [
   'x-gateway-cost-usd',
   'x-sandbox',
 ]
+
+/** The headers of every response from a model that makes text or embeddings. */
+export const directHeaders: AnswerHeaderName[] = [
+  ...generationHeaders,
+  'x-gateway-cache',
+  'age',
+  'x-gateway-max-tokens-clamped',
+  'x-gateway-dropped',
+  'x-gateway-adjusted',
+]
+
+/** The headers of every response from a chat model, in each dialect. */
+export const chatHeaders: AnswerHeaderName[] = [
+  ...directHeaders,
+  'x-gateway-structured-output',
+  'x-gateway-reasoning-dropped',
+]

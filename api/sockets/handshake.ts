@@ -1,5 +1,4 @@
-import type { IncomingMessage } from 'node:http'
-import { STATUS_CODES } from 'node:http'
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { ClientPresence } from '../../shared/engine/response-writer.ts'

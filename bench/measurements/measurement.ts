@@ -1,6 +1,5 @@
 import type { Behaviour } from '../lib/request.ts'
-import type { Row } from '../report.ts'
-import { tables } from '../report.ts'
+import { type Row, tables } from '../report.ts'
 import type { Rig } from '../rig.ts'
 import { alternate, type Column, type Figures, type Mode, type Slice } from '../rounds.ts'
 

@@ -11,7 +11,7 @@ import { type NewAlert, raiseAlerts } from './raise.ts'
 const perRound = 100
 /** Older failures are no news. */
 const recentMs = 7 * dayMs
-/** Those who can do something about it. */
+/** The roles that can do something about it. */
 const payers: EmailTo = { roles: rolesWith('pay') }
 const channels = { emailTo: payers, webhook: true, slack: null }
 

@@ -3,7 +3,7 @@ import type { Incident, IncidentGroup } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform.ts'
 import type { IncidentKind } from './incidents.ts'
 
-/** So long after an incident closed it continues if the fault comes back; then it is told as resolved. */
+/** The time after its end within which an incident continues if the fault comes back; after it, operators are told that it is resolved. */
 export const settleMs = 120_000
 /** Maximum records that are assigned at once; the rest follows with the next call. */
 const maxAssigned = 500

@@ -6,7 +6,7 @@ import type { Platform } from '../platform.ts'
 import { type IncidentSummary, settleMs, summarise, topicOf } from './incident-groups.ts'
 import { listDestinations, type NotificationChannel, readNotifications } from './operator-notifications.ts'
 
-/** So long after an incident was noticed it is told, so that what fails together is one message. */
+/** The delay between the start of an incident and its message, so that faults that begin together are one message. */
 export const groupingMs = 20_000
 /** Longer than the time-outs of one message, of a slow mail server as well. */
 const leaseMs = 3 * 60_000

@@ -14,7 +14,7 @@ const silentMs = 10_000
 const refusedMs = 90_000
 const burstMs = 5 * 60_000
 const minFailed = 5
-/** One in so many requests. */
+/** At least one in this many requests failed. */
 const maxRequestsPerFailure = 4
 const maxProviders = 100
 /** Without a look for this long, no worker was running. */

@@ -150,7 +150,7 @@ export const ruleKinds = {
     proposed: { threshold: 3_000, window: '15m' },
     percentileOf: 'first_token',
   }),
-  /** A key expires within so many days. */
+  /** A key expires within the threshold, in days. */
   key_expiring: ofKeys({
     label: 'Key expires',
     thresholdLabel: 'Days ahead',
@@ -161,7 +161,7 @@ export const ruleKinds = {
     raised: ({ subject, value }) => `The API key ${nameOf(subject)} expires in ${amountOf('days', value ?? 0)}`,
     resolved: ({ subject }) => `the API key ${nameOf(subject)} expired, was extended or was revoked`,
   }),
-  /** A key was not used for so many days. */
+  /** A key was not used for the threshold, in days. */
   key_unused: ofKeys({
     label: 'Key not used',
     thresholdLabel: 'Days without a request',
@@ -172,7 +172,7 @@ export const ruleKinds = {
     raised: ({ subject, value }) => `The API key ${nameOf(subject)} was not used for ${amountOf('days', value ?? 0)}`,
     resolved: ({ subject }) => `the API key ${nameOf(subject)} was used, or can no longer be used`,
   }),
-  /** Fewer than so many percent of an endpoint's deliveries of the last 24 hours succeeded. */
+  /** The success rate of an endpoint's deliveries in the last 24 hours is below the threshold, in percent. */
   webhook_failing: {
     of: 'endpoints',
     label: 'Webhook endpoint fails',
@@ -207,7 +207,7 @@ type RequestOptions = RequestMeasure &
     unit: keyof typeof thresholdLabels
     /** What is measured, within a sentence. */
     noun: string
-    /** Of the page of requests, besides the rule's own. */
+    /** Filters of the page of requests, besides the rule's own. */
     filters?: Record<string, string>
   }
 

@@ -10,10 +10,10 @@ export type Breach = Subject & { value: number }
 /** What was measured, if the rule has one figure, since when, and where the condition holds. */
 export type Measure = { value: number | null; from: Date | null; breaches: Breach[] }
 
-/** A short window is measured on at most so many of its latest requests. */
+/** Maximum requests, the latest ones, that a short window is measured on. */
 const maxRequests = 200_000
 const maxGroups = 20_000
-/** A rule fires about at most so many keys or endpoints. */
+/** Maximum keys or endpoints that a rule fires about. */
 const maxSubjects = 100
 const maxDeliveries = 50_000
 const hourMs = 3_600_000

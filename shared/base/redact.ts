@@ -177,7 +177,7 @@ function decoded(raw: string): string | null {
   }
 }
 
-/** Of a string that is cut off, the escape at its end may be incomplete. */
+/** A string without the incomplete escape that it may end with where it was cut off. */
 function withoutPartialEscape(raw: string): string {
   return raw.replace(/\\(?:u[\da-fA-F]{0,3})?$/, '')
 }

@@ -17,15 +17,15 @@ export const retentionVariables = {
 type Variables = { [Name in keyof typeof retentionVariables]: number }
 
 export type RetentionPeriods = {
-  /** Of the request log, of feedback, and of usage by hour. */
+  /** How long the request log, feedback and usage by hour are kept. */
   generationRetentionMonths: number
   /** Of usage by day. */
   usageRetentionMonths: number
-  /** Of the audit log and of alerts. */
+  /** How long the audit log and alerts are kept. */
   auditRetentionMonths: number
   /** Of jobs and batches that have ended. */
   jobRetentionDays: number
-  /** Of the results of jobs, and of the requests of media jobs. */
+  /** How long the results of jobs and the requests of media jobs are kept. */
   resultRetentionDays: number
   /** Of batch files. */
   fileRetentionDays: number

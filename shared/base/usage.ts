@@ -42,7 +42,7 @@ export type ShownUsage = Omit<
   'completion_tokens' | 'provider_cost_nano' | 'web_searches' | 'unpriced' | 'parts'
 > & {
   completion_tokens?: number
-  /** Of a call with an own provider key, as OpenRouter shows it. */
+  /** Set for a call with an own provider key, as OpenRouter shows it. */
   is_byok?: true
   cost_details?: { upstream_inference_cost: number }
 }

@@ -110,7 +110,7 @@ export class BatchJournal {
   }
 
   /** The numbers of the lines from `from` on that have a result. */
-  async linesWithResult({ id }: Owned, from: number): Promise<Set<number>> {
+  async listFinishedLines({ id }: Owned, from: number): Promise<Set<number>> {
     const rows = await this.#deps.db.batchLine.findMany({
       where: { batchId: id, line: { gte: from } },
       select: { line: true },
@@ -129,7 +129,7 @@ export class BatchJournal {
   }
 
   /** Lines that were under way when a worker died, with how many of their starts never ended. */
-  async openStarts({ id }: Owned): Promise<Map<number, number>> {
+  async readOpenStarts({ id }: Owned): Promise<Map<number, number>> {
     const rows = await this.#deps.db.batchStart.findMany({ where: { batchId: id } })
     return new Map(rows.map(({ line, openStarts }) => [line, openStarts]))
   }
@@ -163,7 +163,7 @@ export class BatchJournal {
   }
 
   /** The length of a batch's output that is in the journal and not yet in a part. */
-  async outputCharacters({ id }: Owned): Promise<number> {
+  async measureOutput({ id }: Owned): Promise<number> {
     const [row] = await this.#deps.db.$queryRaw<{ characters: bigint | null }[]>`
       SELECT sum(length(text)) AS characters FROM batch_lines WHERE batch_id = ${id} AND NOT failed`
     return Number(row?.characters ?? 0)
@@ -186,7 +186,7 @@ export class BatchJournal {
   }
 
   /** The parts of the output, in order. */
-  parts({ id }: Owned): Promise<{ fileId: string; storageKey: string }[]> {
+  listParts({ id }: Owned): Promise<{ fileId: string; storageKey: string }[]> {
     return this.#deps.db.batchPart.findMany({
       where: { batchId: id },
       select: { fileId: true, storageKey: true },

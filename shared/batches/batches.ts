@@ -203,7 +203,7 @@ export class Batches {
   }
 
   /** Ids of all batches that are not over, in pages. */
-  idsUnfinished(): AsyncGenerator<string[]> {
+  listUnfinished(): AsyncGenerator<string[]> {
     return pagesOfIds(({ after, take }) =>
       this.#deps.db.batch.findMany({
         where: { status: { in: [...unfinished] }, id: { gt: after } },

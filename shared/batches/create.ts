@@ -57,7 +57,7 @@ export async function createBatch(
         deadlineAt: new Date(nowMs + windowMs),
       },
       async tx => {
-        const file = await files.batchInput(tx, fileId, { organisationId, environment })
+        const file = await files.findBatchInput(tx, fileId, { organisationId, environment })
         if (file) return file
         throw new GatewayError('not_found', `There is no file \`${fileId}\` with the purpose \`batch\`.`, {
           param: 'input_file_id',

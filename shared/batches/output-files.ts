@@ -35,7 +35,7 @@ function unpublishedFile({ clock }: Platform, { id, organisationId, environment 
 }
 
 async function* outputOf(services: BatchServices, batch: Batch): AsyncGenerator<Uint8Array> {
-  for (const { storageKey } of await services.batchJournal.parts(batch)) {
+  for (const { storageKey } of await services.batchJournal.listParts(batch)) {
     const part = await services.blobs.read(storageKey)
     if (!part) throw new Error(`part ${storageKey} of batch ${batch.id} is not in storage`)
     yield* part.stream
@@ -72,7 +72,7 @@ export class OutputParts {
 
   /** Reads how much output an earlier owner of the batch left in the journal. */
   async open(): Promise<void> {
-    this.#characters += await this.#services.batchJournal.outputCharacters(this.#batch)
+    this.#characters += await this.#services.batchJournal.measureOutput(this.#batch)
   }
 
   /** Counts results written to the journal, and starts a move once there is enough for a part. */

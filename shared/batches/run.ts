@@ -127,7 +127,7 @@ class LineRunner {
   async run(): Promise<boolean> {
     // The key is resolved before the first lines, which would otherwise all resolve it at once.
     const [done] = await Promise.all([
-      this.#services.batchJournal.linesWithResult(this.#batch, this.#next.line),
+      this.#services.batchJournal.listFinishedLines(this.#batch, this.#next.line),
       this.#starts.open(),
       this.#parts.open(),
       this.#key.resolve(),
@@ -360,7 +360,7 @@ export class LineStarts {
 
   /** Reads which lines may have killed an earlier owner. */
   async open(): Promise<void> {
-    this.#suspects = await this.#services.batchJournal.openStarts(this.#batch)
+    this.#suspects = await this.#services.batchJournal.readOpenStarts(this.#batch)
   }
 
   /** Marks a line as about to start. Call it in line order. Throws Superseded. */

@@ -150,7 +150,7 @@ async function endBatch(
   { faults = null, ...files }: FinalFiles & { faults?: LineFault[] | null },
 ): Promise<void> {
   const { batches, batchJournal, config, webhooks, files: store, scripts, log } = services
-  const parts = await batchJournal.parts(batch)
+  const parts = await batchJournal.listParts(batch)
   const lifeMs = batch.outputLifeSeconds === null ? config.fileRetentionDays * dayMs : batch.outputLifeSeconds * 1_000
   const ids = [files.outputFileId, files.errorFileId].filter(id => id !== null)
   const ended = await batches.end(

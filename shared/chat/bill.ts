@@ -11,6 +11,7 @@ import {
   maxStatedTokens,
   upstreamNano,
 } from '../routing/pricing.ts'
+import type { Waiver } from '../wallet/usage-event.ts'
 import type { BilledAnswer, Billing, ChatFormat, ProviderAnswer } from './chat-format.ts'
 import {
   type AnswerChoice,
@@ -29,7 +30,7 @@ import type { AnswerRelay } from './stream-relay.ts'
 type CallLimits = Pick<Billing, 'target' | 'features'>
 /** Checks what a provider states. */
 type Check = (stated: Usage | null | undefined) => Usage | null
-/** What of a dialect its bills depend on. */
+/** The parts of a dialect that its bills depend on. */
 type BilledFormat<K extends DirectKind> = Pick<ChatFormat<K>, 'countPrompt' | 'countsOutput' | 'countsPromptFirst'>
 type CallInfo<K extends DirectKind> = {
   format: BilledFormat<K>
@@ -84,21 +85,24 @@ function billOf<K extends DirectKind>(
   const owedNano = free ? 0 : chargeNano(target, usage, marginPpm)
   const costNano = produced ? owedNano : 0
   const discountNano = costNano > 0 ? cacheDiscountNano(target.deployment, usage, marginAt(target, marginPpm)) : 0
+  const shownUsage = presentUsage(finished.format, usage, costNano / 1e9, discountNano / 1e9)
   return {
     target,
     usage,
-    shownUsage: withUpstreamCost(
-      presentUsage(finished.format, usage, costNano / 1e9, discountNano / 1e9),
-      target,
-      usage,
-    ),
+    shownUsage: withUpstreamCost(shownUsage, target, usage),
     costNano,
-    waiver: free || costNano > 0 ? undefined : owedNano > 0 ? 'nothing_produced' : target.own ? 'own_key' : 'no_price',
+    waiver: free || costNano > 0 ? undefined : waiverOf(target, owedNano),
     status: 200,
     errorCode: null,
     finishReason,
     upstreamId: finished.upstreamId,
   }
+}
+
+/** Why a live call is not charged. */
+function waiverOf({ own }: Target, owedNano: number): Waiver {
+  if (owedNano > 0) return 'nothing_produced'
+  return own ? 'own_key' : 'no_price'
 }
 
 /** A usage with what a call with an own key costs at the provider, as OpenRouter shows it. */

@@ -1,15 +1,17 @@
 import { newId } from '../base/ids.ts'
 import { elapsedMs } from '../base/time.ts'
 import { HeldContent } from '../content-log/content-copy.ts'
-import { admitRequest, type RunServices } from '../engine/base-run.ts'
+import { admitRequest, noOutcome, type RunServices } from '../engine/base-run.ts'
 import { ForwardingWriter } from '../engine/forwarding-writer.ts'
-import { factsOf, type Report, reportOf, usageEvent } from '../engine/report.ts'
+import { factsOf, type Report, type RunOutcome, reportOf, usageEvent } from '../engine/report.ts'
 import type { DeferredSettlement, Encoding, ResponseWriter } from '../engine/response-writer.ts'
+import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { Platform } from '../platform.ts'
-import { flatCost, rateHeaders } from '../wallet/reservation.ts'
+import type { Reservation } from '../wallet/admission.ts'
+import { type BillingContext, flatCost, rateHeaders } from '../wallet/reservation.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import { chatFormats } from './chat-formats.ts'
@@ -112,43 +114,22 @@ function isWhole({ status, errorCode, finishReason, waiver }: UsageEvent): boole
   return status === 200 && errorCode === null && waiver !== 'nothing_produced' && wholeEnds.has(finishReason)
 }
 
-/** The key's policy no longer allows the answer that was found. */
-class NoLongerAllowed extends Error {}
-
 /** Answers a request from the cache, free of charge; null if its key's confirmed policy does not allow that. */
 async function replay<K extends DirectKind>(
   services: CacheRunServices,
   input: ChatRunInput<K>,
-  { maxAgeS = Number.POSITIVE_INFINITY }: CacheWish,
+  wish: CacheWish,
   found: CachedAnswer,
   client: ResponseWriter,
 ): Promise<Report | null> {
-  const { clock, monotonic, catalog, admission } = services
+  const { clock, monotonic, admission } = services
   const beganMs = monotonic.now()
   const startedMs = clock.now()
   const ageS = Math.max(0, Math.floor((startedMs - found.storedMs) / 1_000))
-  const access = accessOf(input.key.policy)
-  const id = newId(chatFormats[input.kind].idPrefix)
-  const isAllowed = (policy: Policy) =>
-    policy.cache !== null &&
-    ageS < Math.min(policy.cache.ttlS, maxAgeS) &&
-    accessOf(policy) === access &&
-    catalog.models.has(found.usage.model)
-  const admitted = await admitRequest(
-    services,
-    input.key,
-    { id, startedMs },
-    policy => {
-      if (!isAllowed(policy)) throw new NoLongerAllowed()
-      return { maxCost: flatCost(0) }
-    },
-    context => ({ ...context, spendsMoney: false }),
-  ).catch(error => {
-    if (error instanceof NoLongerAllowed) return null
-    throw error
-  })
-  if (!admitted) return null
-  const { reservation } = admitted
+  const { kind, requestId, stream, body, session, key, labels = null } = input
+  const id = newId(chatFormats[kind].idPrefix)
+  const reservation = await admitReplay(services, key, { id, startedMs }, found, ageS, wish)
+  if (!reservation) return null
   const headers = {
     ...rateHeaders(reservation.rates),
     ...found.headers,
@@ -157,7 +138,6 @@ async function replay<K extends DirectKind>(
     'x-gateway-attempts': '0',
     age: String(ageS),
   }
-  const { kind, requestId, stream, body, session, labels = null } = input
   const answered = kind === 'responses' ? withOwnAttribution(found.text, body as ResponsesRequest) : found.text
   const text = answered.replaceAll(found.id, id)
   client.collect(text.length)
@@ -167,7 +147,7 @@ async function replay<K extends DirectKind>(
     kind,
     requestId,
     stream,
-    policy: input.key.policy,
+    policy: key.policy,
     model: usage.model,
     provider: usage.provider,
     mode: usage.mode ?? '',
@@ -179,16 +159,10 @@ async function replay<K extends DirectKind>(
     durationMs: elapsedMs(beganMs, monotonic.now()),
     facts: factsOf(body, session, labels),
   }
-  const nothing = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
   const { finishReason, upstreamId } = usage
-  const { spendsMoney } = input.key.policy
-  const outcome = { target: null, usage: nothing, costNano: 0, status: 200, errorCode: null, finishReason, upstreamId }
-  const event: UsageEvent = {
-    ...usageEvent(run, reservation, outcome),
-    ...usage,
-    cached: true,
-    ...(spendsMoney && { waiver: 'cached' as const }),
-  }
+  const outcome: RunOutcome = { ...noOutcome, status: 200, errorCode: null, finishReason, upstreamId }
+  const event: UsageEvent = { ...usageEvent(run, reservation, outcome), ...usage, cached: true }
+  if (key.policy.spendsMoney) event.waiver = 'cached'
   const settle = () => admission.settle(reservation, 0, 0, event)
   if (client.defer) client.defer({ event, settle, release: () => admission.release(reservation) })
   else settle()
@@ -198,6 +172,40 @@ async function replay<K extends DirectKind>(
     client.end()
   } else client.answer({ ...headers, 'x-gateway-cost-usd': '0' }, text)
   return reportOf(run, outcome)
+}
+
+/** The key's policy no longer allows the answer that was found. */
+class NoLongerAllowed extends Error {}
+
+/**
+ * Admits a replay, which counts against the key's rate limits and costs nothing. Null if the key's confirmed policy does not allow
+ * the answer that was found, of this age in seconds.
+ */
+async function admitReplay(
+  services: CacheRunServices,
+  key: ResolvedKey,
+  run: { id: string; startedMs: number },
+  found: CachedAnswer,
+  ageS: number,
+  { maxAgeS = Number.POSITIVE_INFINITY }: CacheWish,
+): Promise<Reservation | null> {
+  const access = accessOf(key.policy)
+  const isAllowed = (policy: Policy) =>
+    policy.cache !== null &&
+    ageS < Math.min(policy.cache.ttlS, maxAgeS) &&
+    accessOf(policy) === access &&
+    services.catalog.models.has(found.usage.model)
+  const choose = (policy: Policy) => {
+    if (!isAllowed(policy)) throw new NoLongerAllowed()
+    return { maxCost: flatCost(0) }
+  }
+  try {
+    const free = (context: BillingContext) => ({ ...context, spendsMoney: false })
+    return (await admitRequest(services, key, run, choose, free)).reservation
+  } catch (error) {
+    if (error instanceof NoLongerAllowed) return null
+    throw error
+  }
 }
 
 /** The headers of an answer that hold for its replays. */

@@ -75,8 +75,8 @@ async function firstTarget(services: RunServices, input: Input): Promise<Target 
   const { sticky } = await findStickyTarget(services, policy, input)
   const inputs = snapshotOf(services, marginOf(services.config, kind, 0n))
   try {
-    const asking = { policy, kind, request: body, features, sticky, seed: session ?? requestId, session }
-    return route(inputs, asking, 'no').targets[0] ?? null
+    const query = { policy, kind, request: body, features, sticky, seed: session ?? requestId, session }
+    return route(inputs, query, 'no').targets[0] ?? null
   } catch (error) {
     if (error instanceof GatewayError) return null
     throw error
@@ -131,7 +131,7 @@ function keptItems(items: readonly ResponsesItem[], maxCharacters: number): Resp
   return items.filter(item => latest.has(item) || !(isSummarised(item) || isFromUser(item)))
 }
 
-/** The latest messages of the user that have at most so many characters together, oldest first. */
+/** The latest messages of the user that together have at most `maxCharacters`, oldest first. */
 export function latestUserMessages(items: readonly ResponsesItem[], maxCharacters: number): ResponsesMessage[] {
   const kept: ResponsesMessage[] = []
   let characters = 0

@@ -14,7 +14,7 @@ import { type AnswerGuard, answerTextsOf, type NamedText } from './guard.ts'
 
 /** Longer answers of streams cannot be checked as a whole. */
 const maxPendingCharacters = 16 * 1024 * 1024
-/** How long a client hears nothing while its answer is kept back. */
+/** Maximum silence of a stream towards its client while its events are held back for a check. */
 const maxSilenceMs = 10_000
 
 /** How a stream is written to its client. */

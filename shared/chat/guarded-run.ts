@@ -18,7 +18,7 @@ import { type ChatRunInput, GuardrailsChanged, type ResponseStorage, type Serve 
 
 /** How often guardrails may change while a request is checked. */
 const maxRounds = 3
-/** Texts of so many characters are checked at a time. */
+/** Characters of text that are checked in one turn of the event loop. */
 const charactersPerTurn = 128 * 1024
 
 /**

@@ -8,7 +8,7 @@ export const noMedia: ReadonlyMap<string, Media> = new Map()
 const maxFiles = 16
 const mib = 1024 * 1024
 const maxImageBytes = 20 * mib
-/** Of all files of a request. */
+/** Maximum size of all files of a request together. */
 const maxBytes = 32 * mib
 const timeoutMs = 15_000
 /** A file takes this many times its bytes: as it is fetched, in base64, and as a part of the request to the provider. */

@@ -17,7 +17,7 @@ export type CachedAnswer = {
   id: string
   storedMs: number
   headers: Record<string, string>
-  /** Of a stream: its events. */
+  /** The body; of a stream its events. */
   text: string
   usage: Pick<UsageEvent, (typeof keptFields)[number]>
 }

@@ -98,7 +98,7 @@ type RunAttempt<K extends DirectKind> = Attempt<K> & Admitted & { monitor: CallM
 class Run<K extends DirectKind> extends BaseRun {
   readonly #format: ChatFormat<K>
   #input: ChatRunInput<K>
-  /** Of the current call. */
+  /** The terms by which the current call is billed. */
   readonly #billing: Omit<Billing, 'target'>
   #session: FoundSession = { sticky: null, sessionKey: null, marksCache: false }
   /** When the current provider received the request; null = not yet. */
@@ -170,8 +170,8 @@ class Run<K extends DirectKind> extends BaseRun {
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
       if (policy.guardrails !== guardrails && !isSameGuard(policy.guardrails, guardrails)) throw new GuardrailsChanged()
       const learned = explain === 'log' ? services.learnedQualities.of(policy) : null
-      const asking = { policy, kind, request: body, features, sticky, learned, seed: session ?? id, session }
-      const decision = route(inputs, asking, explain)
+      const query = { policy, kind, request: body, features, sticky, learned, seed: session ?? id, session }
+      const decision = route(inputs, query, explain)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }
     })
     this.policy = key.policy

@@ -5,8 +5,8 @@ import { LRUCache } from 'lru-cache'
 import { JsonText } from '../providers/profile/json-text.ts'
 
 /**
- * Whether texts are JSON of a schema. Schema and text are a stranger's: what takes too long is stopped, patterns included, and
- * counts as not checked. Nothing is fetched: a schema with a `$ref` to elsewhere is not checked.
+ * Whether texts are JSON of a schema. Schema and text come from callers and models: what takes too long is stopped, patterns
+ * included, and counts as not checked. Nothing is fetched: a schema with a `$ref` to elsewhere is not checked.
  */
 
 const maxSchemaCharacters = 64 * 1024

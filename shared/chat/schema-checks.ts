@@ -12,9 +12,9 @@ const threadMemory = { maxOldGenerationSizeMb: 128 }
 type Answer = { id: number; checked: Checked | null }
 
 /**
- * Checks texts against schemas on a separate thread: reading a stranger's schema may take seconds, and a web process has one
- * thread for all clients. It makes one check at a time, of owners in turn: who has many slow ones does not keep those of others from
- * being made. The thread begins with the first check; when it dies, so does the check that it has.
+ * Checks texts against schemas on a separate thread: compiling a caller's schema may take seconds, and a web process has one
+ * thread for all clients. It makes one check at a time, of owners in turn, so that many slow checks of one owner do not delay those
+ * of others. The thread starts with the first check; when it exits, its current check fails.
  */
 class SchemaChecks {
   #thread: Worker | null = null

@@ -1,6 +1,5 @@
 import { redact, withoutFiles } from '../base/redact.ts'
-import type { Clock } from '../base/time.ts'
-import { dayMs } from '../base/time.ts'
+import { type Clock, dayMs } from '../base/time.ts'
 import type { FileOwner } from '../files/files.ts'
 import type { Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'

@@ -89,7 +89,7 @@ export class Contents {
   async #read(row: RequestContent, onFound: () => Promise<void>): Promise<Content | null> {
     const { fileId } = row
     if (fileId === null) return null
-    const storageKey = (await this.#deps.files.storageKeys([fileId])).get(fileId)
+    const storageKey = (await this.#deps.files.findStorageKeys([fileId])).get(fileId)
     if (storageKey === undefined) return null
     await onFound()
     const blob = await this.#deps.blobs.read(storageKey)
@@ -101,7 +101,7 @@ export class Contents {
   /** Deletes a content; that there was one stays known until it would have expired. Idempotent. */
   async delete({ id, organisationId, fileId }: RequestContent, actor: Actor): Promise<void> {
     if (fileId === null) return
-    const storageKey = (await this.#deps.files.storageKeys([fileId])).get(fileId)
+    const storageKey = (await this.#deps.files.findStorageKeys([fileId])).get(fileId)
     if (storageKey !== undefined) await this.#deps.files.remove([{ fileId, storageKey }])
     await this.#deps.db.$transaction(async tx => {
       const { count } = await tx.requestContent.updateMany({ where: { id, fileId }, data: { fileId: null } })
@@ -126,7 +126,7 @@ export class Contents {
   }
 
   async #reseal(row: RequestContent): Promise<boolean> {
-    const storageKey = (await this.#deps.files.storageKeys([row.fileId!])).get(row.fileId!)
+    const storageKey = (await this.#deps.files.findStorageKeys([row.fileId!])).get(row.fileId!)
     const blob = storageKey === undefined ? null : await this.#deps.blobs.read(storageKey)
     if (!blob) return false
     const bytes = await buffer(blob.stream)
@@ -134,7 +134,7 @@ export class Contents {
     const place = placeOf(row)
     const sealed = this.#deps.sealer.sealBytes(this.#deps.sealer.openBytes(bytes, place), place)
     await this.#deps.blobs.write(storageKey!, bytesOf(sealed), 'application/octet-stream')
-    const isGone = (await this.#deps.files.storageKeys([row.fileId!])).size === 0
+    const isGone = (await this.#deps.files.findStorageKeys([row.fileId!])).size === 0
     if (isGone) await this.#deps.blobs.remove([storageKey!])
     return !isGone
   }

@@ -281,7 +281,7 @@ export class DelayedJobs {
   }
 
   /** Ids of the runnable jobs that were created before a time, in pages. */
-  idsRunnable(before: Date): AsyncGenerator<string[]> {
+  listRunnable(before: Date): AsyncGenerator<string[]> {
     const now = new Date(this.#clock.now())
     return pagesOfIds(({ after, take }) =>
       this.#db.job.findMany({

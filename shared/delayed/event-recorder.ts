@@ -8,7 +8,7 @@ import type { NumberedEvent } from '../responses/response-events.ts'
 
 /** Events are appended together at this interval. */
 const appendEveryMs = 50
-/** Of the kept events of one response. */
+/** Maximum size of the kept events of one response. */
 const maxBytes = 4 * 1024 * 1024
 /** `response.created` and `response.queued` come before those of the run. */
 const firstRunEvent = 2

@@ -29,7 +29,7 @@ async function presentStored(services: ResponseServices, row: ResponseRow): Prom
   return (await presentResponse(services, row)) as ResponsesObject
 }
 
-/** Of a job that a worker of an earlier release has run, which stores no responses. */
+/** The error of a job that a worker of an earlier release has run, which stores no responses. */
 const lost = { code: 'internal_error', message: 'The response could not be stored. Create it again.' }
 
 /** A response that is not stored yet, or that ended without an answer. */

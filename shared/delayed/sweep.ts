@@ -25,6 +25,6 @@ export async function sweepDelayed(services: DelayedServices): Promise<number> {
 
 /** Requeues runnable jobs, in case Redis lost their entries. A superfluous entry does nothing. */
 export async function requeueDelayed({ delayedJobs, delayedTasks, clock }: DelayedServices): Promise<void> {
-  for await (const ids of delayedJobs.idsRunnable(new Date(clock.now() - maxWaitingMs)))
+  for await (const ids of delayedJobs.listRunnable(new Date(clock.now() - maxWaitingMs)))
     await delayedTasks.restore('run', ids)
 }

@@ -4,7 +4,7 @@ import { GatewayError } from '../base/errors.ts'
 export type CallerTimeouts = {
   /** From the beginning of the request to the end of its answer. */
   totalMs?: number
-  /** Of each call to a provider: to the first token of a stream, or to a whole answer. */
+  /** For each call to a provider: to the first token of a stream, or to a whole answer. */
   firstTokenMs?: number
 }
 

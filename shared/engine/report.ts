@@ -75,9 +75,9 @@ type FinishedRun = {
   facts?: RequestFacts
   overheadMs?: number | null
   dropped?: readonly string[]
-  adjusted?: readonly string[]
 }
 
+/** The summary of a finished run. */
 export function reportOf(
   { id, model, provider, mode, attempts, dropped }: FinishedRun,
   { status, errorCode, costNano }: RunOutcome,
@@ -126,7 +126,7 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   if (tier && tier !== 'standard') event.serviceTier = tier
   if (usage.web_searches) event.webSearches = usage.web_searches
   const { target } = outcome
-  if (target?.own) noteOwnKey(event, run, target, outcome)
+  if (target?.own) addOwnKey(event, run, target, outcome)
   else if (outcome.costNano > 0) {
     event.marginPpm = Number(run.marginPpm)
     const discountNano = target ? cacheDiscountNano(target.deployment, usage, run.marginPpm) : 0
@@ -143,8 +143,8 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   return Object.assign(event, run.facts)
 }
 
-/** Notes the own key of a call, and what it costs at the provider. Its charge has no margin of the operator's. */
-function noteOwnKey(event: UsageEvent, { credentialId }: FinishedRun, target: Target, outcome: RunOutcome): void {
+/** Adds the own key of a call, and what the call costs at the provider. Its charge has no margin of the operator's. */
+function addOwnKey(event: UsageEvent, { credentialId }: FinishedRun, target: Target, outcome: RunOutcome): void {
   event.providerKeyId = credentialId ?? target.own!.connection.credentials[0]!.id
   const costNano = outcome.upstreamCostNano ?? upstreamNano(target, outcome.usage)
   if (costNano > 0) event.upstreamCostNano = costNano
@@ -251,9 +251,9 @@ function isHeaderValue(name: string | null): name is string {
 
 /** Formats field names for a header; invalid or excess names are only counted. */
 function namesOf(fields: readonly string[]): string {
-  const upstreamName = fields.filter(field => fieldName.test(field)).slice(0, maxNamedFields)
-  const others = fields.length - upstreamName.length
-  return [...upstreamName, ...(others > 0 ? [`+${others}`] : [])].join(',')
+  const named = fields.filter(field => fieldName.test(field)).slice(0, maxNamedFields)
+  const others = fields.length - named.length
+  return others > 0 ? [...named, `+${others}`].join(',') : named.join(',')
 }
 
 /** Formats nano-dollars as USD in plain decimals, never with an exponent. */

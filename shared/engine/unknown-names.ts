@@ -75,11 +75,6 @@ export class UnknownNames {
     )
   }
 
-  /** The names, the latest first. Throws what Redis throws. */
-  list(): Promise<SeenName[]> {
-    return listUnknownNames(this.#redis)
-  }
-
   #logOnce(kind: UnknownKind, name: string): void {
     const id = `${kind} ${name}`
     if (this.#logged.has(id) || this.#logged.size >= maxLogged) return

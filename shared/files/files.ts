@@ -124,7 +124,7 @@ export class Files {
   }
 
   /** The storage key of an organisation's upload; null if there is none. */
-  async uploadKey(organisationId: string, id: string): Promise<string | null> {
+  async findUploadKey(organisationId: string, id: string): Promise<string | null> {
     const row = await this.#db.file.findFirst({ where: { id, organisationId, purpose: 'upload' } })
     return row?.storageKey ?? null
   }
@@ -198,14 +198,14 @@ export class Files {
    * Finds the input file of a new batch; null when there is none, or it is about to expire. For the transaction that inserts
    * the batch: a share lock prevents deletion until its end, and afterwards the bytes stay until the batch is over.
    */
-  async batchInput(tx: Connection, id: string, owner: FileOwner): Promise<File | null> {
+  async findBatchInput(tx: Connection, id: string, owner: FileOwner): Promise<File | null> {
     await tx.$queryRaw`SELECT 1 FROM files WHERE id = ${id} FOR SHARE`
     const expiresAt = { gt: new Date(this.#clock.now() + tooLateMs) }
     return tx.file.findFirst({ where: { ...this.#visibleTo(owner), id, purpose: 'batch', expiresAt } })
   }
 
   /** The storage keys of files by id; files that are gone are absent. */
-  async storageKeys(ids: readonly string[]): Promise<Map<string, string>> {
+  async findStorageKeys(ids: readonly string[]): Promise<Map<string, string>> {
     const rows = await this.#db.file.findMany({
       where: { id: { in: [...ids] } },
       select: { id: true, storageKey: true },
@@ -215,7 +215,7 @@ export class Files {
 
   /** Removes the input of a batch that is over, if the file has expired or was deleted. */
   async releaseInput(fileId: string): Promise<void> {
-    await this.#erase(await this.#ended(this.#clock.now(), fileId))
+    await this.#erase(await this.#listExpired(this.#clock.now(), fileId))
   }
 
   /**
@@ -247,7 +247,7 @@ export class Files {
   async expire(nowMs: number): Promise<number> {
     let deleted = 0
     for (let page = 0; page < maxPages; page++) {
-      const files = await this.#ended(nowMs)
+      const files = await this.#listExpired(nowMs)
       await this.#erase(files)
       deleted += files.length
       if (files.length < pageSize) break
@@ -264,7 +264,7 @@ export class Files {
   }
 
   /** A page of expired files, or only the one with this id. */
-  #ended(nowMs: number, fileId: string | null = null): Promise<{ fileId: string; storageKey: string }[]> {
+  #listExpired(nowMs: number, fileId: string | null = null): Promise<{ fileId: string; storageKey: string }[]> {
     return this.#db.$queryRaw`
       SELECT id AS "fileId", storage_key AS "storageKey" FROM files
       WHERE ${expiredFiles(nowMs)} AND (${fileId}::text IS NULL OR id = ${fileId})

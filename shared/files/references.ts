@@ -83,7 +83,7 @@ async function findKey(
     return file.storageKey
   }
   if (!uploadId.test(url)) return blobs.keyOf(url)
-  const key = await files.uploadKey(owner.organisationId, url)
+  const key = await files.findUploadKey(owner.organisationId, url)
   if (key === null) throw missingFile()
   return key
 }

@@ -1,7 +1,6 @@
 import type { ModelRow } from '../catalog/schema.ts'
 import { convertMedia } from '../io/media/media-processes.ts'
-import type { Reference } from '../kinds/media.ts'
-import { unsupported } from '../kinds/media.ts'
+import { type Reference, unsupported } from '../kinds/media.ts'
 import { maxTranscribedBytes } from '../kinds/transcription-request.ts'
 import type { Source } from '../providers/contract.ts'
 import type { FileServices } from './file-services.ts'

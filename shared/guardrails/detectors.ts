@@ -9,7 +9,7 @@ export type Match = { type: DetectorType; start: number; end: number }
 
 /** Longer values are not found. */
 const maxMatch = 4_096
-/** Several words, such as the groups of an IBAN, have so many characters at most. */
+/** Maximum length of a value of several words, such as the groups of an IBAN. */
 const maxSpaced = 96
 /** A private key has several lines; a longer one is not found. */
 const maxPrivateKey = 8_192

@@ -3,7 +3,7 @@ import { type DetectorType, detectorTypes } from '../keys/guardrails.ts'
 const names = detectorTypes.map(type => type.toUpperCase()).join('|')
 const placeholders = new RegExp(String.raw`\[(?:${names})_\d{1,6}\]`, 'g')
 const maxNameLength = Math.max(...detectorTypes.map(type => type.length))
-/** Of the values in an answer in place of their placeholders. A placeholder of a few tokens may stand for a key of 8,000 characters. */
+/** Maximum length of the values that replace placeholders in an answer. A placeholder of a few tokens may stand for a key of 8,000 characters. */
 const maxRestoredCharacters = 4 * 1024 * 1024
 /** The beginning of a placeholder at the end of a text. */
 const begun = new RegExp(String.raw`\[(?:[A-Z_]{0,${maxNameLength}}|[A-Z_]{1,${maxNameLength}}_\d{0,6})$`)

@@ -4,7 +4,7 @@ import type { LoadLimits } from '../base/load-limits.ts'
 
 /** One owner may hold at most half of a budget, so that no single owner can exhaust it. */
 const ownerShare = 0.5
-/** Owners that hold less than a share may hold so much more in all: two large ones leave nothing of the budget itself. */
+/** What owners that hold less than a share may hold in addition, all together: two large ones leave nothing of the budget itself. */
 const modestShare = 1 / 64
 const modestExtra = 1 / 8
 const retryAfterS = 1
@@ -154,7 +154,7 @@ const maxLoosePieces = 16
 /** Larger pieces are not worth copying. */
 const minLooseBytes = 1_024
 const maxBlockBytes = 64 * 1024
-/** `pipeJoined` writes small pieces once they are so many bytes together, or the turn of the event loop ends. */
+/** `pipeJoined` writes small pieces once they reach this size together, or the turn of the event loop ends. */
 const joinedBytes = 16 * 1024
 
 /** Counts the pieces of one sender. */

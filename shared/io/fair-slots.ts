@@ -93,7 +93,7 @@ export class FairSlots {
     })
   }
 
-  /** Refuses the last entry of the owner with the most of them; false if a newcomer would have as many. */
+  /** Refuses the last entry of the owner with the most of them; false if the new entry's owner would have as many. */
   #makeRoom(waiting: readonly Waiting[], { organisationId }: SlotOwner): boolean {
     const counts = new Map<string, number>()
     for (const { owner } of waiting) counts.set(owner.organisationId, (counts.get(owner.organisationId) ?? 0) + 1)

@@ -1,10 +1,7 @@
 /**
- * Applies the files of `prisma/migrations` over the `pg` driver, without the native schema engine, which npm does not carry: `npm
- * install` is sufficient on every platform. A migration is one transaction with its row in `_prisma_migrations`, in the form that
- * the Prisma CLI writes: one that fails leaves nothing behind. (So `CREATE INDEX CONCURRENTLY` is not possible.) Each transaction
- * takes the CLI's advisory lock and reads again what is applied: several processes may migrate at once, also through a pooler in
- * transaction mode. `DIRECT_DATABASE_URL` takes precedence. Those who change the schema run the CLI with `dev/schema-engine.mjs`,
- * which wraps the WebAssembly engine; a test compares the migrated schema with `schema.prisma`.
+ * Migrations run over the `pg` driver, without the Prisma CLI's native schema engine, which npm does not carry: `npm install` is
+ * sufficient on every platform. Who changes the schema runs the CLI with `dev/schema-engine.mjs`, which wraps the WebAssembly
+ * engine; a test compares the migrated schema with `schema.prisma`.
  */
 
 import { createHash, randomUUID } from 'node:crypto'
@@ -39,11 +36,12 @@ type Migration = { name: string; sql: string; checksum: string }
 type Applied = { migration_name: string; checksum: string; finished_at: Date | null; started_at: Date }
 
 /**
- * Applies the migrations in `folder` that a database lacks, in the order of their names, and gives the names of those applied. Each is one
- * transaction with its row in `_prisma_migrations`, which has the form that the Prisma CLI writes: a migration that fails leaves
- * nothing behind. Several processes may run this at once, also through a pooler in transaction mode: each transaction holds an advisory lock and reads again
- * what is applied. Throws a MigrationError for a migration that was changed since it was applied, that failed, or whose lock is not to be
- * had within a minute; and what `pg` throws for a database that cannot be reached.
+ * Applies the migrations in `folder` that a database lacks, in the order of their names, and returns the names of those applied.
+ * Each is one transaction with its row in `_prisma_migrations`, in the form that the Prisma CLI writes: a migration that fails
+ * leaves nothing behind. (So `CREATE INDEX CONCURRENTLY` is not possible.) Several processes may run this at once, also through a
+ * pooler in transaction mode: each transaction holds the CLI's advisory lock and reads again what is applied. Throws a
+ * MigrationError for a migration that was changed since it was applied, that failed, or whose lock is not free within a minute;
+ * and what `pg` throws for a database that cannot be reached.
  */
 export async function applyMigrations(connectionString: string, folder: string): Promise<string[]> {
   const migrations = await readMigrations(folder)

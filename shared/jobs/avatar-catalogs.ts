@@ -19,8 +19,8 @@ const maxPageChars = 256 * 1_024
 
 /**
  * Lists one page of the avatars or voices of all providers that serve an avatar model in this environment, provider by
- * provider; those of own provider keys are the organisation's own.  Throws a GatewayError: 400 naming `next_token`, `type` or `language`, 502 and 504 when a provider cannot be
- * read and no page of it is cached, 503.
+ * provider; those of own provider keys are the organisation's own. Throws a GatewayError: 400 naming `next_token`, `type` or
+ * `language`, 502 and 504 when a provider cannot be read and no page of it is cached, 503.
  */
 export async function listCatalog<K extends keyof Entries>(
   services: Platform,

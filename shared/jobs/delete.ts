@@ -7,8 +7,7 @@ import type { JobInput } from './submit.ts'
 
 /**
  * Deletes a job for its owner: its prompt and metadata, its input files and its results, also from the log of webhooks. Its charge
- * stays.
- * Throws a GatewayError 409 `not_deletable` while it is not over.
+ * stays. Throws a GatewayError 409 `not_deletable` while it is not over.
  */
 export async function deleteMediaJob(services: JobServices, job: Job): Promise<void> {
   const { jobs, files, webhooks, log } = services

@@ -1,5 +1,4 @@
-import type { ErrorCode } from '../base/errors.ts'
-import { GatewayError } from '../base/errors.ts'
+import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import type { TransactionStep } from '../io/db.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { FailureReason, ProviderError } from '../providers/provider-error.ts'

@@ -179,7 +179,7 @@ export class Jobs {
     return this.#deps.db.job.findUnique({ where: { id } })
   }
 
-  /** Those of these jobs that are running, with the columns that a poll needs. */
+  /** The jobs among these ids that are running, with the columns that a poll needs. */
   listRunning(ids: readonly string[]): Promise<RunningJob[]> {
     return this.#deps.db.job.findMany({ where: { id: { in: [...ids] }, stage: 'running' }, select: polledColumns })
   }
@@ -301,16 +301,16 @@ export class Jobs {
 
   /** Ids of jobs past their deadline, at most `max`. */
   listOverdue(max: number): Promise<string[]> {
-    return this.#ids({ ...stillOpen, deadlineAt: { lt: new Date(this.#deps.clock.now()) } }, max)
+    return this.#listIds({ ...stillOpen, deadlineAt: { lt: new Date(this.#deps.clock.now()) } }, max)
   }
 
   /** Ids of jobs whose start lease expired, at most `max`. */
   listLostStarts(max: number): Promise<string[]> {
-    return this.#ids({ stage: 'starting', claimedUntil: { lt: new Date(this.#deps.clock.now()) } }, max)
+    return this.#listIds({ stage: 'starting', claimedUntil: { lt: new Date(this.#deps.clock.now()) } }, max)
   }
 
   /** Ids of all media jobs at a stage that were created before a time, in pages. */
-  idsAt(stage: 'waiting' | 'running', before: Date): AsyncGenerator<string[]> {
+  listIdsAt(stage: 'waiting' | 'running', before: Date): AsyncGenerator<string[]> {
     return pagesOfIds(({ after, take }) =>
       this.#deps.db.job.findMany({
         where: { stage, kind: { not: delayedKind }, id: { gt: after }, createdAt: { lt: before } },
@@ -321,7 +321,7 @@ export class Jobs {
     )
   }
 
-  async #ids(where: Prisma.JobWhereInput, take: number): Promise<string[]> {
+  async #listIds(where: Prisma.JobWhereInput, take: number): Promise<string[]> {
     const rows = await this.#deps.db.job.findMany({ where, select: { id: true }, orderBy: { deadlineAt: 'asc' }, take })
     return rows.map(({ id }) => id)
   }

@@ -69,9 +69,9 @@ async function startWaiting(services: JobServices, job: Job): Promise<number | n
   let lastRefusal: Extract<Attempt, { outcome: 'refused' }> | null = null
   let cooldownMs = Number.POSITIVE_INFINITY
   for (const target of targets) {
-    const rest = services.upstreams.figures(target).cooldownMs
-    if (rest > 0 && job.environment === 'live') {
-      cooldownMs = Math.min(cooldownMs, rest)
+    const figures = services.upstreams.figures(target)
+    if (figures.cooldownMs > 0 && job.environment === 'live') {
+      cooldownMs = Math.min(cooldownMs, figures.cooldownMs)
       continue
     }
     const credentialId = credentialFor(services, job, target)
@@ -243,8 +243,8 @@ async function buildCall(
 }
 
 /**
- * Stores the outcome of starting a job or importing its files, with retries: if it is lost, nobody can tell whether the provider
- * started the job or the worker is still running. Throws what Postgres throws on the last try.
+ * Stores the outcome of starting a job or importing its files, with retries: without it, it is unknown whether the provider
+ * started the job, or whether the worker is still running. Throws what Postgres throws on the last try.
  */
 export async function storeOutcome<T>(
   { log }: JobServices,
@@ -256,7 +256,7 @@ export async function storeOutcome<T>(
     try {
       return await store()
     } catch (error) {
-      log.error({ err: error, job: job.id, operation }, 'what became of a start could not be saved')
+      log.error({ err: error, job: job.id, operation }, 'the outcome of a step of a job cannot be stored; retrying')
       if (tries === maxSaveTries) throw error
       await sleep(saveRetryDelayMs)
     }

@@ -44,10 +44,9 @@ export type JobInput = {
 }
 
 /**
- * Creates a job: chooses the model, stages its references in storage, prices it, reserves, and inserts it with its charge
- * and what `beside` writes.
- * Invalid requests are refused before anything is reserved or charged. Throws GatewayErrors: 400, 401, 402, 403, 404, 413,
- * 415, 429, 503.
+ * Creates a job: chooses the model, stages its references in storage, prices it, reserves, and inserts it with its charge and
+ * what `beside` writes. Invalid requests are refused before anything is reserved or charged. Throws GatewayErrors: 400, 401, 402,
+ * 403, 404, 413, 415, 429, 503.
  */
 export async function submitJob(
   services: JobServices,
@@ -176,7 +175,7 @@ type Admitted = {
   body: Common
   input: object
   references: References
-  /** Those that it may be started at. The first one has its price. */
+  /** The targets that it may be started at. The first one has its price. */
   targets: [Target, ...Target[]]
   /** The prices of these. */
   quotes: Quote[]

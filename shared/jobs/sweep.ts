@@ -40,6 +40,7 @@ async function expire(services: JobServices, id: string): Promise<void> {
 /** Requeues waiting jobs and re-adds running ones to the poll schedule, in case Redis lost them. Idempotent. */
 export async function requeueJobs({ jobs, mediaTasks, pollSchedule, clock }: JobServices): Promise<void> {
   const nowMs = clock.now()
-  for await (const ids of jobs.idsAt('waiting', new Date(nowMs - maxWaitingMs))) await mediaTasks.restore('start', ids)
-  for await (const ids of jobs.idsAt('running', new Date(nowMs))) await pollSchedule.add(ids, nowMs)
+  for await (const ids of jobs.listIdsAt('waiting', new Date(nowMs - maxWaitingMs)))
+    await mediaTasks.restore('start', ids)
+  for await (const ids of jobs.listIdsAt('running', new Date(nowMs))) await pollSchedule.add(ids, nowMs)
 }

@@ -63,7 +63,7 @@ export function settings(row: ApiKey) {
   }
 }
 
-/** The settings of a key of which nothing was said. */
+/** The settings of a key that is created with its name alone. */
 export const defaultSettings: Omit<ReturnType<typeof settings>, 'name' | 'environment'> = {
   mode: 'balanced',
   rpm_limit: null,

@@ -26,7 +26,7 @@ import { findReplacedSecret, overlapEnd } from './replaced-secrets.ts'
 /** In place of a read token: the policy was just read, but not under a token that Redis can confirm. */
 const unconfirmed = 'unconfirmed'
 /** In place of a read token: the row is read for its organisation alone. */
-const anyGeneration = 'any'
+const organisationOnly = 'any'
 
 /** The key of a request with its policy, which is updated in place when it is stale. */
 export class ResolvedKey {
@@ -60,7 +60,8 @@ type Stale = { stale: string }
 const tombstoneSeconds = 300
 const readTokenSeconds = 3_600
 const maxCached = 20_000
-const slugsOfOne = 25
+/** Slugs of an allowlist that count as one more cached policy. */
+const slugsPerEntry = 25
 const maxRounds = 3
 /** Keys whose read tokens one Redis transaction renews. */
 const maxRenewals = 500
@@ -72,7 +73,7 @@ type PoliciesOptions = {
   reader: PolicyReader
   redis: Redis
   clock: Clock
-  /** Those of test keys. */
+  /** The limits of test keys. */
   testLimits: Limits
   /** The number since which key versions in Redis count (see `StoreGenerations`). */
   validSince: (shard: Shard) => number
@@ -95,8 +96,7 @@ export class Policies {
   readonly #validSince: (shard: Shard) => number
   readonly #cache = new LRUCache<string, Policy>({
     ...upToEntries(maxCached),
-    // Those of long allowlists count as several.
-    sizeCalculation: ({ allowlist }) => Math.ceil((1 + (allowlist?.size ?? 0)) / slugsOfOne),
+    sizeCalculation: ({ allowlist }) => Math.ceil((1 + (allowlist?.size ?? 0)) / slugsPerEntry),
   })
   readonly #reads = new Map<string, Promise<Policy>>()
 
@@ -288,7 +288,7 @@ export class Policies {
 
   /** The organisation of a secret, which never changes. */
   async #findOrganisation(hash: string): Promise<string> {
-    const policy = this.#cache.get(hash) ?? (await this.#readOnce(hash, anyGeneration))
+    const policy = this.#cache.get(hash) ?? (await this.#readOnce(hash, organisationOnly))
     return policy.organisationId
   }
 

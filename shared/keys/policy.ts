@@ -144,7 +144,7 @@ export function policyOf(
 }
 
 const scopeSets = new Map<string, ReadonlySet<string>>()
-/** More than the scopes have orders. */
+/** More sets than there are combinations of scopes in any order. */
 const maxScopeSets = 100
 
 /** The set of a key's scopes. Keys share the sets, of which there are few: one is a quarter of a policy. */

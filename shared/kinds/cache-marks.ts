@@ -24,7 +24,7 @@ type MarkedMessage = Marked & { [name in (typeof nested)[number]]?: unknown }
 type MarkedRequest = Marked & {
   messages: readonly MarkedMessage[]
   tools?: readonly Marked[] | null | undefined
-  /** Of a Messages request. */
+  /** Messages requests have it. */
   system?: unknown
 }
 

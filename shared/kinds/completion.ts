@@ -38,7 +38,12 @@ export const completionRequest = z.looseObject({
   best_of: z.int().min(1).max(20).nullish().describe('Make so many and give the best `n`.'),
   stop: chatRequest.shape.stop,
   seed: chatRequest.shape.seed,
-  logprobs: z.int().min(0).max(5).nullish().describe('Give the log probabilities of so many likely tokens.'),
+  logprobs: z
+    .int()
+    .min(0)
+    .max(5)
+    .nullish()
+    .describe('The number of most likely tokens whose log probabilities are returned.'),
   echo: z.boolean().nullish().meta({ default: false, description: 'Begin the answer with the prompt.' }),
   suffix: z.string().nullish().describe('The text that comes after the completion.'),
   user: chatRequest.shape.user,

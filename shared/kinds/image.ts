@@ -139,7 +139,9 @@ export const imageRequest = z
       .min(0)
       .max(3)
       .nullish()
-      .describe('With `stream`, at most so many previews of each image, where the model’s row has `partial_images`.'),
+      .describe(
+        'With `stream`, the maximum number of previews of each image, where the model’s row has `partial_images`.',
+      ),
   })
   .meta({ id: 'CreateImageRequest' })
 export type ImageRequest = z.infer<typeof imageRequest>

@@ -101,7 +101,7 @@ export function promptUsage(tokens: number): Usage {
   return { prompt_tokens: tokens, completion_tokens: 0, total_tokens: tokens }
 }
 
-/** Cohere counts a document with the query by parts of so many tokens, and a search unit per hundred of them (cohere.com/pricing). */
+/** Cohere splits a document with the query into parts of this many tokens, and counts a search unit per hundred parts (cohere.com/pricing). */
 const tokensPerPart = 500
 const partsPerUnit = 100
 /** Marks between query and document. */

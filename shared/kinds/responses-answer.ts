@@ -11,7 +11,7 @@ export type ResponsesUsage = {
 }
 
 export type ResponsesStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled'
-/** Of an item. */
+/** The status of an item. */
 export type ResponsesItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
 /** A place of a text, and the page that it cites. */

@@ -33,9 +33,9 @@ const connectTimeoutMs = 5_000
 const defaultLeaseMs = 90_000
 const pausesMs = [5_000, 15_000, 60_000, 5 * 60_000, 10 * 60_000]
 const maxRetryAfterMs = 3_600_000
-/** An export whose batch has failed for so long is paused; a replay ends. */
+/** An export whose batch has failed for this long is paused; a replay ends. */
 const givenUpAfterMs = 5 * dayMs
-/** Content waits so long for its request to be booked. */
+/** How long content waits for its request to be booked. */
 const bookedWithinMs = 5 * 60_000
 /** What rows of a batch take as JSON, about; one row is sent whatever its size. */
 const maxBatchBytes = 8 * 1024 * 1024

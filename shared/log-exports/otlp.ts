@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Attributes } from '@opentelemetry/api'
-import { SpanKind, SpanStatusCode, TraceFlags } from '@opentelemetry/api'
+import { type Attributes, SpanKind, SpanStatusCode, TraceFlags } from '@opentelemetry/api'
 import {
   JsonLogsSerializer,
   JsonTraceSerializer,

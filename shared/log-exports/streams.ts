@@ -1,7 +1,6 @@
 import { dayMs } from '../base/time.ts'
 import type { Contents } from '../content-log/contents.ts'
-import type { Environment } from '../generated/prisma/client.ts'
-import { Prisma } from '../generated/prisma/client.ts'
+import { type Environment, Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
 import type { ContentRow, RequestRow, RowOf, Stream } from './rows.ts'
 

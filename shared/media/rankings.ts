@@ -1,11 +1,10 @@
 import type { ModerationOutput } from '../kinds/moderation.ts'
 import { countRanked, promptUsage, type RerankOutput, type RerankRequest } from '../kinds/rerank.ts'
-import type { Quantity } from '../kinds/sync-kind.ts'
-import { zeroQuantity } from '../kinds/sync-kind.ts'
+import { type Quantity, zeroQuantity } from '../kinds/sync-kind.ts'
 import { type Delivery, type DeliveryResult, statedTokens } from './delivery.ts'
 import { performWork } from './work.ts'
 
-/** Of a text in any language: for a provider that does not say how many tokens it has counted. */
+/** Assumed for a text in any language, where the provider does not say how many tokens it has counted. */
 const bytesPerToken = 4
 
 /**

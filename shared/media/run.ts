@@ -89,6 +89,21 @@ function keepsResults({ kind, body }: MediaRunInput<SyncKind>): boolean {
   return kind === 'image' && (body as { response_format?: string }).response_format !== 'b64_json'
 }
 
+/** What was chosen and reserved for a run. */
+type Admitted = { plan: RoutingPlan; reservation: Reservation }
+
+/** A call in progress. */
+type OpenCall = {
+  /** Ends the call: its client has disconnected, the run was stopped, or the caller's own time is up. */
+  ended: AbortController
+  /** Whether the caller's own time ended it. */
+  isCut: boolean
+  /** Whether the provider has received it. */
+  isSent: boolean
+  /** Ends it when the caller's own time is up; undefined = the caller sets none. */
+  cutTimer: NodeJS.Timeout | undefined
+}
+
 class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
   readonly #input: MediaRunInput<K>
   readonly #row: SyncKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
@@ -116,8 +131,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     if (fields.length > 0) key.forget()
     try {
       await check?.(references)
-      const { plan, reservation } = await this.#admit(references)
-      return await this.#serve(plan, reservation, references)
+      return await this.#serve(await this.#admit(references), references)
     } finally {
       await Promise.all([dropReferences(services, references), this.#conversion.drop()])
     }
@@ -142,7 +156,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     return preferencesOf(provider, this.#input.body.provider)
   }
 
-  async #admit(references: References): Promise<{ plan: RoutingPlan; reservation: Reservation }> {
+  async #admit(references: References): Promise<Admitted> {
     const { services, id, startedMs } = this
     const { key } = this.#input
     const admitted = await admitRequest(services, key, { id, startedMs }, policy => {
@@ -173,7 +187,8 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     return { target, maxNano: Number(priceNano(target.deployment.price, quantity, marginPpm)) }
   }
 
-  async #serve(plan: RoutingPlan, reservation: Reservation, references: References): Promise<Report> {
+  async #serve(admitted: Admitted, references: References): Promise<Report> {
+    const { plan, reservation } = admitted
     const { client, beganMs, failedAttempts, services } = this
     const live = this.policy.environment === 'live'
     const { signal } = this.abortController
@@ -189,7 +204,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
       signal,
       maxFirstTokenMs: timeouts?.firstTokenMs,
     }
-    const attempt = (monitor: CallMonitor) => this.#attempt(monitor, plan, reservation, references, heartbeat)
+    const attempt = (monitor: CallMonitor) => this.#attempt(monitor, admitted, references, heartbeat)
     const heartbeat = this.createHeartbeat(plan, reservation)
     const unwatch = this.#input.events ? services.keepAlive.monitor(heartbeat) : null
     try {
@@ -206,8 +221,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
 
   async #attempt(
     monitor: CallMonitor,
-    plan: RoutingPlan,
-    reservation: Reservation,
+    admitted: Admitted,
     references: References,
     heartbeat: Heartbeat,
   ): Promise<RunOutcome> {
@@ -218,87 +232,112 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
     this.sent.converted = null
     this.sent.dropped = this.#fieldsWithoutEffect(target)
     this.sent.adjusted = this.#row.adjustedFields?.(this.#input.body, target.model) ?? []
-    // Ends the call: its client has disconnected, or the run was stopped.
-    const ended = new AbortController()
+    const call: OpenCall = { ended: new AbortController(), isCut: false, isSent: false, cutTimer: undefined }
+    const cut = () => {
+      call.isCut = true
+      call.ended.abort()
+    }
+    if (callerWithinMs !== undefined) call.cutTimer = setTimeout(cut, callerWithinMs)
+    const { signal: stopped } = this.abortController
+    const stop = () => call.ended.abort(stopped.reason)
+    stopped.addEventListener('abort', stop, { once: true })
+    const work = this.#work(monitor, references, call.ended.signal, () => {
+      call.isSent = true
+    })
+    const readOnMs = () => (call.isSent && this.policy.environment === 'live' ? services.config.readOnMs : 0)
+    const unwatchClient = services.disconnectedCalls.track(client, readOnMs, () => call.ended.abort())
+    const delivery = this.#deliveryOf(monitor, admitted, call, work, heartbeat)
+    const { quantity, error } = await this.#input
+      .deliver(delivery)
+      .catch(failure => this.#resultOfEnded(failure, monitor, call, work.call.input, admitted.reservation))
+      .finally(() => {
+        clearTimeout(call.cutTimer)
+        unwatchClient()
+        stopped.removeEventListener('abort', stop)
+      })
+    this.firstByteMs = monitor.firstByteMs
+    return this.#finishAttempt(monitor, this.#outcomeOf(target, quantity), error)
+  }
+
+  #deliveryOf(
+    monitor: CallMonitor,
+    { plan, reservation }: Admitted,
+    call: OpenCall,
+    work: Work<K>,
+    heartbeat: Heartbeat,
+  ): Delivery<K> {
+    const { client, services, policy, startedMs } = this
+    const { target } = monitor.route
     const gone = new AbortController()
     client.onGone(() => gone.abort())
-    const { signal: stopped } = this.abortController
-    const stop = () => ended.abort(stopped.reason)
-    stopped.addEventListener('abort', stop, { once: true })
-    let isCut = false
-    const cut = () => {
-      isCut = true
-      ended.abort()
-    }
-    const cutTimer = callerWithinMs === undefined ? undefined : setTimeout(cut, callerWithinMs)
-    let isSent = false
-    const work = this.#work(monitor, references, ended.signal, () => {
-      isSent = true
-    })
-    const live = this.policy.environment === 'live'
-    const readOnMs = () => (isSent && live ? services.config.readOnMs : 0)
-    const unwatchDeparture = services.disconnectedCalls.track(client, readOnMs, () => ended.abort())
-    const delivery: Delivery<K> = {
+    return {
       services,
-      organisationId: this.policy.organisationId,
-      environment: this.policy.environment,
+      organisationId: policy.organisationId,
+      environment: policy.environment,
       client,
       gone: gone.signal,
-      stopped,
-      startedMs: this.startedMs,
+      stopped: this.abortController.signal,
+      startedMs,
       input: work.call.input,
       work,
       costNano: quantity => this.#costNano(target, quantity),
-      headers: costNano => ({
-        ...this.headers(target, plan, reservation, this.failedAttempts.length + 1),
-        ...(costNano !== null && { 'x-gateway-cost-usd': formatUsd(costNano + (this.cuts?.costNano ?? 0)) }),
-      }),
+      headers: costNano => {
+        const headers = this.headers(target, plan, reservation, this.failedAttempts.length + 1)
+        if (costNano !== null) headers['x-gateway-cost-usd'] = formatUsd(costNano + (this.cuts?.costNano ?? 0))
+        return headers
+      },
       failureOf: error => this.#failureOf(monitor, error),
       onFirstByte: () => {
-        if (this.#input.stream) clearTimeout(cutTimer)
+        if (this.#input.stream) clearTimeout(call.cutTimer)
         monitor.recordFirstByte({ streamed: this.#input.stream })
       },
       send: event => {
-        clearTimeout(cutTimer)
+        clearTimeout(call.cutTimer)
         this.openStream(target, plan, reservation)
         heartbeat.ticks = 0
         return client.write(event, 'utf8')
       },
     }
-    const { quantity, error } = await this.#input
-      .deliver(delivery)
-      .catch(failure => {
-        if (!ended.signal.aborted) throw failure
-        if (isCut && !stopped.aborted && !client.gone) {
-          const error = new ProviderError('timeout', 'the provider gave no answer in time')
-          const outcome = () => this.#outcomeOf(target, delivery, this.#row.maxQuantity(work.call.input, target.model))
-          if (isSent && live) this.recordCut(error, outcome(), this.#input.key, reservation)
-          throw error
-        }
-        if (stopped.aborted && !client.gone) {
-          // A restart is not the client's fault: nothing is charged.
-          if (isSent && live && stopped.reason instanceof GatewayError && isOwnTimeout(stopped.reason))
-            this.#stopped = this.#outcomeOf(target, delivery, this.#row.maxQuantity(work.call.input, target.model))
-          throw stopped.reason
-        }
-        if (!isSent || !live) throw new ClientGone('the client went away')
-        // The provider continues and the result is unknown: the requested quantity is billed.
-        return { quantity: this.#row.maxQuantity(work.call.input, target.model), error: null }
-      })
-      .finally(() => {
-        clearTimeout(cutTimer)
-        unwatchDeparture()
-        stopped.removeEventListener('abort', stop)
-      })
-    this.firstByteMs = monitor.firstByteMs
-    return this.#finishAttempt(monitor, this.#outcomeOf(target, delivery, quantity), error)
   }
 
-  #outcomeOf(target: Target, { costNano }: Pick<Delivery<K>, 'costNano'>, quantity: Quantity): RunOutcome {
+  /**
+   * The result of a call that was ended without one: what its client, who has disconnected, is charged for. Throws the failure of
+   * a call that was not ended, and what ends the attempt or the run.
+   */
+  #resultOfEnded(
+    failure: unknown,
+    { route: { target } }: CallMonitor,
+    { ended, isCut, isSent }: OpenCall,
+    input: WorkKinds[K]['input'],
+    reservation: Reservation,
+  ): DeliveryResult {
+    if (!ended.signal.aborted) throw failure
+    const { client } = this
+    const { signal: stopped } = this.abortController
+    const isBilled = isSent && this.policy.environment === 'live'
+    // The provider continues and the result is unknown: the requested quantity is billed.
+    const quantity = this.#row.maxQuantity(input, target.model)
+    if (isCut && !stopped.aborted && !client.gone) {
+      const error = new ProviderError('timeout', 'the provider gave no answer in time')
+      if (isBilled) this.recordCut(error, this.#outcomeOf(target, quantity), this.#input.key, reservation)
+      throw error
+    }
+    if (stopped.aborted && !client.gone) {
+      // A restart is not the client's fault: nothing is charged.
+      if (isBilled && stopped.reason instanceof GatewayError && isOwnTimeout(stopped.reason))
+        this.#stopped = this.#outcomeOf(target, quantity)
+      throw stopped.reason
+    }
+    if (!isBilled) throw new ClientGone('the client went away')
+    return { quantity, error: null }
+  }
+
+  #outcomeOf(target: Target, quantity: Quantity): RunOutcome {
     // Models that are not paid by the token report no tokens.
     const usage = target.deployment.price.unit === 'token' ? quantity.usage : noOutcome.usage
     const upstream = target.own && { upstreamCostNano: Number(priceNano(target.deployment.price, quantity, 0n)) }
-    return { ...noOutcome, target, usage, costNano: costNano(quantity), ...upstream, status: 200, errorCode: null }
+    const costNano = this.#costNano(target, quantity)
+    return { ...noOutcome, target, usage, costNano, ...upstream, status: 200, errorCode: null }
   }
 
   /** The outcome of an attempt whose answer had started. */
@@ -370,7 +409,7 @@ type Offer = { target: Target; maxNano: number }
 
 /** Maximum targets of one request. */
 const maxTargets = 5
-/** Of image and audio requests. */
+/** The difficulty by which image and audio requests are scored. */
 const assumedDifficulty = 0.5
 
 /**

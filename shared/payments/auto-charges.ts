@@ -21,7 +21,7 @@ const perRound = 50
 
 /**
  * Charges saved cards while balances are low. The row of a top-up is inserted, under the lock of the organisation's settings,
- * before Stripe is called, and its id is the idempotency key: whatever dies in between, a later round finds the charge or makes it.
+ * before Stripe is called, and its id is the idempotency key: after a crash in between, a later round finds the charge or makes it.
  */
 export class AutoCharges {
   readonly #db: Database
@@ -52,7 +52,7 @@ export class AutoCharges {
       const charge = await this.#db.$transaction(tx => this.#begin(tx, organisationId))
       if (!charge) continue
       begun++
-      await this.#settled(charge.topUpId, this.#charge(charge))
+      await this.#logIfFailed(charge.topUpId, this.#charge(charge))
     }
     await this.#settleOpen()
     return begun
@@ -71,7 +71,7 @@ export class AutoCharges {
     const amountNano = nanoFromCents(amountCents)
     const parts = { customerId, paymentMethodId }
     await tx.topUp.create({ data: { id, organisationId, amountNano, automatic: true, ...parts, createdAt: now } })
-    this.#log.info({ topUp: id, organisation: organisationId, amountCents }, 'an automatic top-up')
+    this.#log.info({ topUp: id, organisation: organisationId, amountCents }, 'automatic top-up begun')
     return { topUpId: id, organisationId, amountCents, ...parts }
   }
 
@@ -91,8 +91,8 @@ export class AutoCharges {
       )
   }
 
-  /** An attempt whose outcome is not known now is settled by an event, or in a later round. */
-  async #settled(topUpId: string, attempt: Promise<void>): Promise<void> {
+  /** Waits for an attempt. One without an outcome is settled by an event, or in a later round. Never rejects. */
+  async #logIfFailed(topUpId: string, attempt: Promise<void>): Promise<void> {
     await attempt.catch(err => this.#log.warn({ err, topUp: topUpId }, 'an automatic top-up has no outcome yet'))
   }
 
@@ -101,7 +101,7 @@ export class AutoCharges {
     const createdAt = { lt: new Date(this.#clock.now() - settleAfterMs) }
     const where = { automatic: true, status: 'open', createdAt } as const
     for (const row of await this.#db.topUp.findMany({ where, orderBy: { updatedAt: 'asc' }, take: perRound }))
-      await this.#settled(row.id, this.#settle(row))
+      await this.#logIfFailed(row.id, this.#settle(row))
   }
 
   async #settle(row: TopUp): Promise<void> {
@@ -109,7 +109,7 @@ export class AutoCharges {
     if (customerId === null || paymentMethodId === null) return
     const amountCents = centsFromNano(row.amountNano)
     const charge = { topUpId, organisationId, customerId, paymentMethodId, amountCents }
-    // So that one that cannot be settled does not keep others from their turn.
+    // The least recently updated come first: one that cannot be settled must not keep others from their turn.
     await this.#db.topUp.updateMany({
       where: { id: topUpId, status: 'open' },
       data: { updatedAt: new Date(this.#clock.now()) },

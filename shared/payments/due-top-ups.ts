@@ -7,7 +7,7 @@ import { heldDeposits } from '../wallet/wallets.ts'
 /** Organisations at a time; the next round follows within seconds. */
 const perRound = 50
 const inFlight = ['open', 'processing'] as const
-/** Those that count towards a month: a charge in flight may still succeed, and a refund does not undo that there was one. */
+/** The states that count towards a month: a charge in flight may still succeed, and a refund does not undo a charge. */
 const counted = [...inFlight, 'paid', 'refunded'] as const
 const nanoPerCent = Prisma.sql`${nanoFromCents(1)}::bigint`
 

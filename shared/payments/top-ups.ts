@@ -124,7 +124,7 @@ export class TopUps {
     const row = { ...topUp, ...changes }
     await tx.topUp.update({ where: { id }, data: { ...changes, status: statusOf(row) } })
     const { what, amountCents } = fact
-    this.#log.info({ topUp: id, organisation: topUp.organisationId, what, amountCents }, 'a payment')
+    this.#log.info({ topUp: id, organisation: topUp.organisationId, what, amountCents }, 'payment event applied')
     return topUp.organisationId
   }
 

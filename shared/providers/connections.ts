@@ -38,7 +38,7 @@ const maxResources = 500
  */
 export class Connections {
   readonly #connections = new Map<string, Connection>()
-  /** Those of the environment, which have its API keys. */
+  /** The connections that the environment configures, with its API keys. */
   readonly #configured = new Map<string, Connection>()
   /** The providers of the files. */
   readonly #rows: readonly ProviderRow[]

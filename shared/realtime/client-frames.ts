@@ -133,7 +133,7 @@ export class ClientFrames {
     return isOpening ? opening(kept, target) : kept
   }
 
-  /** Of the models that a session can name besides its own, it may use those that have a price and that its key may use. */
+  /** A session may name further models besides its own: those that have a price and that its key may use. */
   readonly #judge: JudgeModel = name => {
     const { catalog, target, policy } = this.#options
     const offer = findOffer(catalog, target, name)

@@ -66,7 +66,7 @@ export class Payloads {
    */
   async read<T>(rows: readonly { payload: Payload; place: string }[], meter: JsonMeter | null = null): Promise<T[]> {
     const ids = rows.flatMap(({ payload: { fileId } }) => fileId ?? [])
-    const keys = ids.length > 0 ? await this.#deps.files.storageKeys(ids) : noKeys
+    const keys = ids.length > 0 ? await this.#deps.files.findStorageKeys(ids) : noKeys
     const values: T[] = []
     let readBytes = 0
     for (let from = 0; from < rows.length; from += maxReads) {
@@ -97,7 +97,7 @@ export class Payloads {
     payload: Payload,
     at: { place: string; expiresAtMs: number },
   ): Promise<Payload | null> {
-    const keys = payload.fileId === null ? noKeys : await this.#deps.files.storageKeys([payload.fileId])
+    const keys = payload.fileId === null ? noKeys : await this.#deps.files.findStorageKeys([payload.fileId])
     const bytes = await this.#readBytes(payload, keys)
     if (!bytes || this.#deps.sealer.isCurrentBytes(bytes)) return null
     return this.write(owner, this.#deps.sealer.openBytes(bytes, at.place).toString(), at)
@@ -107,7 +107,7 @@ export class Payloads {
   async remove(fileIds: readonly (string | null)[]): Promise<void> {
     const ids = fileIds.filter(id => id !== null)
     if (ids.length === 0) return
-    const keys = await this.#deps.files.storageKeys(ids)
+    const keys = await this.#deps.files.findStorageKeys(ids)
     await this.#deps.files.remove([...keys].map(([fileId, storageKey]) => ({ fileId, storageKey })))
   }
 

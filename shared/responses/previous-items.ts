@@ -68,7 +68,7 @@ export async function readChain(
   room: Room,
 ): Promise<Earlier> {
   const { storedResponses } = services
-  const links = isId(id) ? await storedResponses.chain(id, owner, limits.responses) : []
+  const links = isId(id) ? await storedResponses.readChain(id, owner, limits.responses) : []
   const [newest] = links
   if (!newest) throw notFound(`Previous response with id '${id.slice(0, maxIdCharacters)}' not found.`)
   assertContinuable(newest)
@@ -96,9 +96,9 @@ export async function readConversation(
   const { conversations } = services
   const conversation = isId(id) ? await conversations.find(id, owner) : null
   if (!conversation) throw conversationNotFound(id)
-  const { count, bytes } = await conversations.size(id)
+  const { count, bytes } = await conversations.measure(id)
   const meter = room.take('conversation', bytes, count <= limits.items)
-  const listed = await conversations.items(id, meter)
+  const listed = await conversations.readItems(id, meter)
   return { items: listed.map(({ item }) => item as ResponsesItem), ids: listed.map(one => one.id), session: id }
 }
 

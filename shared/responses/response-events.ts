@@ -9,7 +9,7 @@ export type NumberedEvent = { number: number; text: string }
 const openTtlMs = 70 * 60_000
 /** From the end of the response on. */
 const closedTtlMs = 10 * 60_000
-/** Of what the responses of one owner append in ten minutes: Redis keeps it, and a short request can have megabytes of events. */
+/** Maximum bytes that the responses of one owner append in ten minutes: Redis keeps them, and a short request can have megabytes of events. */
 const maxOwnerBytes = { live: 512 * 1024 * 1024, test: 64 * 1024 * 1024 }
 const ownerWindowMs = closedTtlMs
 const maxRead = 200

@@ -86,7 +86,7 @@ export class Conversations {
   }
 
   /** How many items a conversation has, and their length as JSON. */
-  async size(id: string): Promise<{ count: number; bytes: number }> {
+  async measure(id: string): Promise<{ count: number; bytes: number }> {
     const where = { conversationId: id }
     const figures = { _count: true, _sum: { itemBytes: true } } as const
     const { _count, _sum } = await this.#deps.db.conversationItem.aggregate({ where, ...figures })
@@ -94,7 +94,7 @@ export class Conversations {
   }
 
   /** All items in their order; `meter` counts each before it is parsed, and may throw. */
-  async items(id: string, meter: JsonMeter | null = null): Promise<ListedItem[]> {
+  async readItems(id: string, meter: JsonMeter | null = null): Promise<ListedItem[]> {
     const items: ListedItem[] = []
     for (let after = 0n; ; ) {
       const rows = await readCurrent(async () => {

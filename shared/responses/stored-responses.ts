@@ -145,7 +145,7 @@ export class StoredResponses {
    * The response and those that it continues, newest first, without their content: `maxLength` of them at most. The last
    * one has a `previousId` if that response is gone, or if there are more.
    */
-  chain(id: string, { organisationId, environment }: FileOwner, maxLength: number): Promise<ChainLink[]> {
+  readChain(id: string, { organisationId, environment }: FileOwner, maxLength: number): Promise<ChainLink[]> {
     return this.#deps.db.$queryRaw`
       WITH RECURSIVE chain AS (
         SELECT id, previous_id, status, conversation_id, session, items_bytes, 1 AS length FROM stored_responses

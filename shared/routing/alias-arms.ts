@@ -65,7 +65,7 @@ function armsOf({ arms }: Catalog, slug: string): Asked | null {
   return found ? { alias: base, suffix, arms: found } : null
 }
 
-/** Who asks: the key, and the end user that OpenAI's and Anthropic's formats name. */
+/** The caller: the key, and the end user that OpenAI's and Anthropic's formats name. */
 function callerOf({ keyId }: RoutingPolicy, request: RoutingRequest): string {
   const { user, safety_identifier: identifier, metadata } = request as Record<string, unknown>
   const ofMessages = (metadata as { user_id?: unknown } | null | undefined)?.user_id

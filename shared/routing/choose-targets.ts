@@ -18,7 +18,7 @@ export type TargetQuery = {
   targets(model: ModelRow): Target[]
   /** Throws a GatewayError if the model cannot accept the input. */
   check(model: ModelRow): void
-  /** Of the key's policy and the request; null = none. */
+  /** The preferences of the key's policy and of the request; null = none. */
   preferences: Preferences | null
   /** Parts per million that are charged beyond the provider's price. */
   marginPpm: bigint

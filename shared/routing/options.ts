@@ -72,7 +72,7 @@ export type RoutingContext = {
   readonly kind: DirectKind
   readonly mode: Mode
   readonly request: RoutingRequest
-  /** Those of the key's policy and of the request; null = none. */
+  /** The preferences of the key's policy and of the request; null = none. */
   readonly preferences: Preferences | null
   /** What the request needs of a model. */
   features: Features

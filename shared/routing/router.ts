@@ -93,9 +93,9 @@ export function choosesModel(catalog: Catalog, slug: string, kind: DirectKind): 
 
 /**
  * Routes a request: hard requirements first, then a score. Equal inputs give equal decisions, and nothing outside is
- * changed: the steps note in a `RoutingContext`, which is this decision's own, what they find. Throws a GatewayError: 400 when the named model cannot accept the request, or when its preferences or the
- * allowlist exclude all targets, 403 outside the allowlist, 404 for an unknown model, 503 when no configured provider
- * can serve it now.
+ * changed: the steps record what they find in a `RoutingContext` of this decision. Throws a GatewayError: 400 when the
+ * named model cannot accept the request, or when its preferences or the allowlist exclude all targets, 403 outside the
+ * allowlist, 404 for an unknown model, 503 when no configured provider can serve it now.
  */
 export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Explain = 'no'): Decision {
   const { policy, kind, features, sticky = null, learned = null } = query
@@ -128,6 +128,27 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
     draw,
     emulatesFormat: true,
   }
+  const { options, selectors } = selectOptions(context, sticky)
+  const { overflow } = context
+  const chosen = excludeCoolingDown(context, keepTier(options, features)).slice(0, maxTargets)
+  const targets = chosen.map(({ target }) => target)
+  const arm = context.arm && targets[0]!.provider.name === context.arm.provider ? { arm: context.arm } : {}
+  const drawn = { ...arm, ...(draw && servedBy(draw, inputs.catalog.arms, targets[0]!.model.id)) }
+  if (explain === 'no') return { mode, reason: '', targets, candidates: [], overflow, ...drawn }
+  const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen, sticky)
+  const candidates = topCandidates(context, chosen, explain === 'log' ? maxCandidates : Number.POSITIVE_INFINITY)
+  return { mode, reason, targets, candidates, overflow, ...drawn }
+}
+
+/**
+ * The options of the models that a request names, in its order, and by which of its names each model was selected.
+ * Throws the error of the first model, or a 503, when there are none.
+ */
+function selectOptions(
+  context: RoutingContext,
+  sticky: StickyTarget | null,
+): { options: Option[]; selectors: ReadonlyMap<ModelRow, ModelSelector> } {
+  const { inputs, kind, request, preferences, draw } = context
   const options: Option[] = []
   const selectors = new Map<ModelRow, ModelSelector>()
   let refusal: GatewayError | null = null
@@ -150,23 +171,9 @@ export function route(inputs: RoutingInputs, query: RoutingQuery, explain: Expla
       else throw error
     }
   }
+  if (options.length === 0) throw context.overflow ?? refusal ?? noTargetError(context)
   if (preferences && request.models) joinModels(options, preferences)
-  const { overflow } = context
-  if (options.length === 0) throw overflow ?? refusal ?? noTargetError(context)
-  const chosen = excludeCoolingDown(context, keepTier(options, features)).slice(0, maxTargets)
-  const targets = chosen.map(({ target }) => target)
-  const arm = context.arm && targets[0]!.provider.name === context.arm.provider ? { arm: context.arm } : {}
-  const drawn = { ...arm, ...(draw && servedBy(draw, inputs.catalog.arms, targets[0]!.model.id)) }
-  if (explain === 'no') return { mode, reason: '', targets, candidates: [], overflow, ...drawn }
-  const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen, sticky)
-  return {
-    mode,
-    reason,
-    targets,
-    candidates: topCandidates(context, chosen, explain === 'log' ? maxCandidates : Number.POSITIVE_INFINITY),
-    overflow,
-    ...drawn,
-  }
+  return { options, selectors }
 }
 
 /**

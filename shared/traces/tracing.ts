@@ -1,6 +1,5 @@
 import { hostname } from 'node:os'
-import type { Attributes, HrTime } from '@opentelemetry/api'
-import { SpanStatusCode, TraceFlags } from '@opentelemetry/api'
+import { type Attributes, type HrTime, SpanStatusCode, TraceFlags } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { resourceFromAttributes } from '@opentelemetry/resources'
 import { BatchSpanProcessor, type ReadableSpan } from '@opentelemetry/sdk-trace'

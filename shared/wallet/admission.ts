@@ -67,7 +67,7 @@ export class Admission {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #deadlineMs: number
-  /** By the shard. */
+  /** By the index of the shard. */
   readonly #settlements: readonly Settlements[]
   readonly #pending: ShardBatches<PendingAdmission>
   readonly #onSettled: ((event: UsageEvent) => void) | undefined

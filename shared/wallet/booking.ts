@@ -3,8 +3,6 @@ import type { RunSql } from '../io/raw-pool.ts'
 import { storableJson } from './storable-json.ts'
 import { type LoggedColumn, type LoggedField, loggedColumns, type UsageEvent } from './usage-event.ts'
 
-/** The statements that book charges: request log, ledger, balances, key months. */
-
 /**
  * Books events within the caller's transaction: request log, ledger, balances, key months. Idempotent per event. Months
  * close by `nowMs`.

@@ -194,7 +194,7 @@ type OpenReservation = {
   instance: string
   member: string
   organisation: string
-  /** Of its key, and its budgets. */
+  /** The accounts of its key and its budgets. */
   accounts: string[]
   month: string
   amount: number

@@ -134,8 +134,10 @@ export type JobOutcome = {
   call?: JobCall | undefined
 }
 
-/** Inserts a job into the request log. `marginPpm`: that in its charges, unless its call says otherwise; null for
- * one with own provider keys, of which `upstreamCostNano` is the price. */
+/**
+ * Inserts a job into the request log. `marginPpm`: that in its charges, unless its call says otherwise; null for one with own
+ * provider keys, of which `upstreamCostNano` is the price.
+ */
 export async function logJob(
   tx: Connection,
   job: JobLine,

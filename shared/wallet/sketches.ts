@@ -6,7 +6,7 @@ import { slowKinds } from './durations.ts'
 /** The sketches of hours and days: summed up from the request log once they are over, and again after a late booking. */
 
 const hourMs = 3_600_000
-/** So long after its end an hour or day is summed up: few bookings are later. */
+/** The delay after the end of an hour or day before it is summed up: few bookings are later. */
 const graceMs = 5 * 60_000
 /** A run begins with no more work after this time: other housekeeping waits for it. */
 const maxRunMs = 10_000

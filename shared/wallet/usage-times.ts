@@ -6,12 +6,12 @@ import { starts, tableOf, type UsageFilter, whereOf } from './usage-source.ts'
 /** When there was what: the hours of usage in which requests of some sort are. */
 
 const minFailed = 5
-/** An hour is listed if at least this part of its requests failed: one in so many. */
+/** An hour is listed if at least one in this many of its requests failed. */
 const maxRequestsPerFailure = 4
 const maxFailingHours = 1_000
 const hourMs = 3_600_000
 const recentMs = 15 * 60_000
-/** Whether a provider fails now is decided by at most so many of the latest requests. */
+/** Maximum requests, the latest ones, that decide whether a provider fails now. */
 const maxRecent = 20_000
 
 export type FailingHour = { provider: string; hour: Date; failed: bigint; requests: bigint }

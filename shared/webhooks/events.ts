@@ -21,7 +21,7 @@ export const eventTypes = [
   'alert.resolved',
 ] as const
 export type EventType = (typeof eventTypes)[number]
-/** Those that are about no job or batch: `shared/alerts/` raises them, with an email. */
+/** The events that are not about a job or batch: `shared/alerts/` raises them, with an email. */
 export type AlertType = Exclude<EventType, `job.${string}` | `batch.${string}`>
 
 /** Everything, and every first part: "job.*". */

@@ -257,7 +257,7 @@ test.serial('keys that expire and that are not used, one alert for each', async 
   t.is((await look(owner)).length, 3, 'both are unused')
 })
 
-test.serial('an endpoint whose deliveries fail', async t => {
+test.serial('raised: a rule about an endpoint whose deliveries fail', async t => {
   const owner = await signUp(gateway)
   const { visitor, base } = owner
   const body = { url: receiver.url, events: ['job.*'] }

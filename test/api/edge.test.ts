@@ -297,7 +297,7 @@ test.serial('200 for a request that offers to go on in HTTP/2, as clients of oth
   response.resume()
 })
 
-test.serial('500 says nothing of what broke', async t => {
+test.serial('500 without internal details', async t => {
   // A real internal error: a table is gone.
   await gateway.services.db.$executeRaw`ALTER TABLE generations RENAME TO elsewhere`
   try {

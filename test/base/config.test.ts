@@ -224,7 +224,7 @@ test('a variable is read from the file that its name with _FILE names', async t 
   t.true(load({ ...stores, PORT: '8000', PORT_FILE: '' }).port === 8000)
 })
 
-test('one fault per wrong value', t => {
+test('invalid: one fault for each wrong value', t => {
   const wrong: [string, string[]][] = [
     ['PORT', ['-1', '65536', 'http', '1.5']],
     ['WEB_CONCURRENCY', ['0', '65', 'x']],

@@ -144,7 +144,7 @@ test('400 for what is no JSON, and for a field that is there twice', t => {
     )
 })
 
-test('null where there is no such value', t => {
+test('null for a text without a value at the path', t => {
   for (const text of [
     'null',
     '[]',

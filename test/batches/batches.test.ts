@@ -255,7 +255,7 @@ test.serial('failed: what is wrong with the input, by line; nothing is run', asy
   t.is(await chargedNano(world, account), 0)
 })
 
-test.serial('404, 409 and 400: what cannot be', async t => {
+test.serial('404, 409 and 400 for batches that do not exist, are over, or are invalid', async t => {
   const account = await world.gateway.account()
   const stranger = await world.gateway.account()
   const door = doorOf(account)

@@ -71,7 +71,7 @@ test('a provider for each region, with its deployments, base URL and the price o
   t.false(providers.has('azure/one/anthropic'))
 })
 
-test('one resource without a name', t => {
+test('offered: the deployments of a single Azure resource without a name', t => {
   const env = {
     AZURE_API_KEY: 'key',
     AZURE_BASE_URL: 'https://x.openai.azure.com/openai/v1',
@@ -136,7 +136,7 @@ for (const [title, env, fault] of [
     t.regex(faults[0]!, fault)
   })
 
-test('no fault for variables of other programs', t => {
+test('ok: variables of other programs are no fault', t => {
   const env = {
     GOOGLE_APPLICATION_CREDENTIALS: '/path',
     AWS_SHARED_CREDENTIALS_FILE: '/nowhere',
@@ -146,7 +146,7 @@ test('no fault for variables of other programs', t => {
   t.deepEqual(faultsOf(env), [])
 })
 
-test('a name means what begins with it', t => {
+test('the name of a provider means all of its regions and parts', t => {
   t.true(namesProvider('azure', 'azure/eastus/anthropic'))
   t.true(namesProvider('azure/eastus', 'azure/eastus/anthropic'))
   t.false(namesProvider('azure/east', 'azure/eastus'))

@@ -1,7 +1,6 @@
 import { charactersOf } from '../../shared/kinds/sync-kind.ts'
 import { decodedSeconds, lengthIn } from '../support/media/sounds.ts'
-import type { Recorded, Reply } from './emulator.ts'
-import { json } from './emulator.ts'
+import { json, type Recorded, type Reply } from './emulator.ts'
 import { failure } from './openai.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape, as they came over the wire

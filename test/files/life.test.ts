@@ -104,7 +104,7 @@ test.serial('an input for a batch: the owner’s own, of the right purpose, and 
   const { organisationId } = account
   const id = await upload()
   const find = (file: string, environment: 'live' | 'test' = 'live', owner = organisationId) =>
-    db.$transaction(tx => files.batchInput(tx, file, { organisationId: owner, environment }))
+    db.$transaction(tx => files.findBatchInput(tx, file, { organisationId: owner, environment }))
   t.is((await find(id))?.id, id)
   t.is(await find(id, 'test'), null)
   t.is(await find(id, 'live', (await gateway.account()).organisationId), null)
@@ -123,7 +123,7 @@ test('an input for a batch: a deletion at the same moment comes before it or kee
     const id = await upload()
     const { storageKey } = (await rowOf(id))!
     const create = db.$transaction(async tx => {
-      const input = await files.batchInput(tx, id, owner)
+      const input = await files.findBatchInput(tx, id, owner)
       return input && writeBatch(tx, input)
     })
     const [batch, deleted] = await Promise.all([create, files.delete(id, owner)])
@@ -139,7 +139,7 @@ test.serial('an input for a batch: it is not deleted before the batch is written
   const { storageKey } = (await rowOf(id))!
   let deleting: Promise<boolean> | undefined
   await db.$transaction(async tx => {
-    const input = await files.batchInput(tx, id, owner)
+    const input = await files.findBatchInput(tx, id, owner)
     deleting = files.delete(id, owner)
     const waiting = () => db.$queryRaw<object[]>`SELECT 1 FROM pg_locks WHERE NOT granted`
     await eventually(async () => (await waiting()).length > 0, 'the deletion waits')
@@ -147,5 +147,5 @@ test.serial('an input for a batch: it is not deleted before the batch is written
   })
   t.true(await deleting)
   t.true(await hasBytes(storageKey))
-  t.is(await db.$transaction(tx => files.batchInput(tx, id, owner)), null)
+  t.is(await db.$transaction(tx => files.findBatchInput(tx, id, owner)), null)
 })

@@ -100,7 +100,7 @@ test('stored by way of redirects within the provider', async t => {
   t.like(await t.throwsAsync(store({ url: `${provider.url}/v1/circle` })), { reason: 'invalid_response' })
 })
 
-test('stored from the answer itself', async t => {
+test('stored: a file whose bytes are in the answer', async t => {
   const stored = await store({ bytes: png(500), contentType: 'application/octet-stream' }, 'preview')
   t.like(stored, { contentType: 'image/png', bytes: 500, durationS: null })
 })

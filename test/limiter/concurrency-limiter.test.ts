@@ -401,7 +401,7 @@ test('aborted turns leave their place and their signal', async t => {
   for (const { signal } of [leaving, staying]) t.is(getEventListeners(signal, 'abort').length, 0)
 })
 
-test('503 after a minute of waiting', async t => {
+test('503 after a minute of waiting for a permit', async t => {
   const world = new World(t, 1)
   const worker = await world.worker()
   await world.enter(worker)
@@ -426,7 +426,7 @@ test('503 at once on every worker while the provider asks for a longer pause tha
   }
 })
 
-test('503 when ten thousand wait', async t => {
+test('503 when ten thousand calls wait for a permit already', async t => {
   const world = new World(t, 1)
   const worker = await world.worker()
   await world.enter(worker)

@@ -169,6 +169,6 @@ test.serial('a frame in too many fragments is closed with 1008', async t => {
   t.is(upstream.closed!.code, 1008)
 })
 
-test.serial('nothing is left behind', async t => {
+test.serial('ok: no session slot and no reservation remains after all of these', async t => {
   t.deepEqual(await leftBehind(world), [])
 })

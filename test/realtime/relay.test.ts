@@ -263,6 +263,6 @@ test.serial('400 for a parameter that is not known', async t => {
   t.is(body.error.param, 'call_id')
 })
 
-test.serial('nothing is left behind', async t => {
+test.serial('ok: no session slot and no reservation remains after all of these', async t => {
   t.deepEqual(await leftBehind(world), [])
 })

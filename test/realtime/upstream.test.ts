@@ -186,6 +186,6 @@ test.serial('503 before the upgrade once the circuit of the only provider is ope
   t.is(broken.keys.length, asked)
 })
 
-test.serial('nothing is left behind', async t => {
+test.serial('ok: no session slot and no reservation remains after all of these', async t => {
   t.deepEqual(await leftBehind(world), [])
 })

@@ -182,7 +182,7 @@ test.serial('content is encrypted with a new key, in rows and in storage', async
     items.map(([item]) => item),
     [message(secret), message(large)],
   )
-  const listed = await alone.conversations.items(id)
+  const listed = await alone.conversations.readItems(id)
   t.deepEqual(
     listed.map(({ item }) => item),
     [message('small'), message(large)],

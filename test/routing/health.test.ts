@@ -17,7 +17,7 @@ const key = { id: 'key1', alone: true }
 const minuteMs = 60_000
 const one = { id: 'key1', alone: false }
 
-test.serial('untouched while nothing is known', t => {
+test.serial('closed: the circuit of a target without any call, whose figures are unknown', t => {
   const [a] = fleet.processes
   t.deepEqual(a!.figures(targetOf('gpt-5@openai')), {
     circuit: 'closed',

@@ -216,7 +216,7 @@ test.serial('429 for the same burst a moment before its minute is over, and for 
   t.true(isReservation(await ask(admission, billing)))
 })
 
-test.serial('429 waits for both limits', async t => {
+test.serial('429 with the time until both limits, requests and tokens, have room', async t => {
   const admission = gate()
   const billing = limited({ rpm: 2, tpm: 100 })
   for (const tokens of [90, 10]) t.true(isReservation(await ask(admission, billing, tokens)))

@@ -62,7 +62,7 @@ test('sketches of parts add up to that of all', async t => {
   )
 })
 
-test('no durations have no percentiles', async t => {
+test('undefined percentiles without any duration', async t => {
   t.is(await read([]), undefined)
   t.like(await read([], [7]), { counted: 1, p50: 7, p95: 7 })
 })

@@ -116,7 +116,7 @@ test('a file at a place of a request is reserved, not sent, or refused by name',
   t.deepEqual(faults, [])
 })
 
-test.serial('the same over HTTP', async t => {
+test.serial('a file at a place of a request is reserved, not sent, or refused by name, over HTTP', async t => {
   const cases = samples.flatMap(casesOf)
   await fc.assert(
     fc.asyncProperty(fc.nat(cases.length - 1), async index => {

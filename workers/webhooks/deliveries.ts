@@ -135,7 +135,7 @@ export class WebhookDeliveries {
         log.warn({ err, delivery: id }, 'the event of a webhook cannot be read')
         return null
       })
-      // An attempt like any other: a storage that is away is no death of a worker.
+      // Recorded as a failed attempt: one that is left open would count as a crash of its worker.
       if (!message) return { message, reply: failedReply(new Error('the gateway could not read the event')) }
       const target = await assertPublicUrl(message.url, this.#rules).catch(failedReply)
       if ('error' in target) return { message, reply: target }

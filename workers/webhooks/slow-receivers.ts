@@ -25,7 +25,7 @@ export class SlowReceivers {
     this.#maxInAll = Math.max(maxPerAddress, Math.floor(slots / 4))
   }
 
-  /** The limits of an attempt before its address is receiver. */
+  /** The limits of an attempt whose addresses are not known yet. */
   ofOrganisation(organisationId: string): Limit[] {
     return [{ key: organisationId, max: this.#maxInAll }]
   }

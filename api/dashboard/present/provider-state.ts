@@ -9,7 +9,7 @@ import type {
   ProviderState,
 } from '../wire/operator-home.ts'
 
-/** So many failures in a row mean that a deployment is down, as they open its circuit. */
+/** Consecutive failures from which a deployment counts as down, as they open its circuit. */
 const failuresToBeDown = 3
 
 /** `offsetMs`: by how much the clock of the report is ahead. */

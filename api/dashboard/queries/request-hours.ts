@@ -9,15 +9,15 @@ import { statusOutcomes } from './usage-filter.ts'
 /** Which hours of the request log a search has to read, as the sums of usage know: rare requests are found without all others. */
 
 const hourMs = 3_600_000
-/** One query has conditions on so many hours at most. */
+/** Maximum hours in the conditions of one query. */
 const maxHoursPerRead = 1_000
-/** So many times as many hours as before are read if these have too few large figures. */
+/** The factor by which more hours are read when those before had too few large figures. */
 const moreHours = 4
 
 /** The classes of responses that a search can name, by their outcomes. A single status has an index. */
 const { 429: _limited, 499: _cancelled, ...classes } = statusOutcomes
 
-/** What of the sums of usage a search counts; null if it asks for something that they do not know. `where` is from `whereOf`. */
+/** The part of the sums of usage that a search counts; null if it asks for something that they do not know. `where` is from `whereOf`. */
 export function summedSearch(
   where: RequestWhere,
   filters: RequestFilters,

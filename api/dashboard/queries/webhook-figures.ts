@@ -4,7 +4,7 @@ import type { AddressFigures } from '../wire/webhook-endpoints.ts'
 import { runSearch } from './run-search.ts'
 import { usageBound } from './usage-filter.ts'
 
-/** The figures are those of at most so many of the latest deliveries. */
+/** Maximum deliveries, the latest ones, that the figures are computed from. */
 const maxDeliveries = 10_000
 const maxAddresses = 100
 const maxText = 200

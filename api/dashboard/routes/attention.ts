@@ -21,7 +21,7 @@ import type { Attention, Notice, OutageNotice } from '../wire/usage.ts'
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
 const hourMs = 3_600_000
-/** Of each kind. */
+/** Maximum notices of each kind. */
 const maxNotices = 10
 const maxKeys = 2_000
 /** A key is shown from this share of its cap. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { usdFromNano } from '../../../shared/base/money.ts'
+import { listUnknownNames } from '../../../shared/engine/unknown-names.ts'
 import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
 import { measures } from '../../../shared/wallet/usage-series.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
@@ -127,7 +128,7 @@ const unknownNames = endpoint({
   summary: 'List what requests have that the gateway does not know, the latest first',
   answers: { 200: { description: 'The names.' } },
   async handle({ services }): Promise<UnknownNamesAnswer> {
-    const names = await services.unknownNames.list()
+    const names = await listUnknownNames(services.redis)
     const data = names.map(({ firstMs, lastMs, ...name }) => ({
       ...name,
       first_at: new Date(firstMs).toISOString(),

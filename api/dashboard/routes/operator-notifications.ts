@@ -21,7 +21,7 @@ const path = '/dashboard/api/operator/notifications'
 const shared = { tag: 'Dashboard', access: 'operator' } as const
 const maxMessages = 50
 const maxEmails = 20
-/** Of the service in an hour. */
+/** Test messages of the whole service in an hour. */
 const tests = { windowS: 3_600, max: 30 }
 
 const time = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'must be a time like 22:00')

@@ -3,7 +3,7 @@ import type { Role } from './person.ts'
 /** Types shared by the Members page and its route. */
 
 export type Member = {
-  /** Of the membership, and of the person. */
+  /** The id of the membership, and that of the person. */
   id: string
   user_id: string
   name: string

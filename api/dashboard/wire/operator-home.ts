@@ -78,7 +78,7 @@ export type IncidentMessage = {
   error: string | null
   created_at: string
   ended_at: string | null
-  /** Of a pending one. */
+  /** When a pending message is sent again; null for others. */
   next_attempt_at: string | null
 }
 

@@ -6,7 +6,7 @@ export type AddressFigures = {
   delivered: number
   failed: number
   retrying: number
-  /** Of attempts; null without any. */
+  /** The 95th percentile of the duration of attempts; null without any. */
   p95_ms: number | null
   last_event_at: string | null
   last_failure: { at: string; status: number | null; text: string } | null

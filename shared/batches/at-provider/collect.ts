@@ -2,8 +2,7 @@ import { newId } from '../../base/ids.ts'
 import { chatFormatOf } from '../../chat/chat-formats.ts'
 import { noMedia } from '../../chat/remote-files.ts'
 import { failureOf } from '../../engine/failures.ts'
-import type { Bill } from '../../engine/report.ts'
-import { usageEvent } from '../../engine/report.ts'
+import { type Bill, usageEvent } from '../../engine/report.ts'
 import type { ResolvedKey } from '../../keys/policies.ts'
 import type { BatchAnswer, Operation } from '../../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../../providers/provider-error.ts'
@@ -33,7 +32,7 @@ export async function collectProviderBatch(
 ): Promise<void> {
   const collector = new Collector(services, batch, providerBatch)
   await services.batchJournal.recount(batch)
-  const done = await services.batchJournal.linesWithResult(batch, 1)
+  const done = await services.batchJournal.listFinishedLines(batch, 1)
   try {
     const { adapter, connection } = providerBatch
     for await (const answer of adapter.results(batch.operation as Operation, connection)) {

@@ -23,7 +23,7 @@ export const imageLimits =
 
 /** One at once: each decoding needs its own memory. */
 const limitDecoding = semaphore(1)
-/** Of the images of requests one waits for the decoder; those of answers, which are paid, wait behind no more than that. */
+/** One image of a request at a time is with the decoder, so that those of answers, which are paid, wait behind no more than one. */
 const requestSlots = new FairSlots({ slots: 1, testSlots: 1 })
 const requestWaitMs = 30_000
 const unknownOwner: SlotOwner = { organisationId: '', environment: 'live' }

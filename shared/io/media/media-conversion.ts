@@ -6,7 +6,7 @@ type Functions = { convert(bytes: number, maxBytes: number): number; decoded(byt
 /** A FLAC file, or why there is none. */
 export type Conversion = { flac: Uint8Array } | 'unreadable' | 'too large'
 
-/** Converts the sound of a file to FLAC of at most so many bytes, with an instance of `ffmpeg/convert.wasm`. */
+/** Converts the sound of a file to FLAC of at most `maxBytes`, with an instance of `ffmpeg/convert.wasm`. */
 export function convertSound(
   module: Module,
   { bytes, read, maxBytes }: { bytes: number; read: ReadSync; maxBytes: number },

@@ -11,7 +11,7 @@ const maxRssBytes = 400 * 1024 * 1024
 const maxHeapMb = 256
 const checkMs = 50
 
-/** Of the file being measured; what the process did before is not its time. */
+/** The limit for the file that is being measured, without the time that the process used before. */
 let maxCpuMs = 0
 let untilCpuMs = Number.POSITIVE_INFINITY
 

@@ -34,7 +34,7 @@ const cpuLimitMs = {
   media: (bytes: number) => Math.min(maxMeasuringMs, 500 + (2_000 * bytes) / mib),
   document: (bytes: number) => Math.min(maxMeasuringMs, 3_000 + (8_000 * bytes) / mib),
 }
-/** Of a conversion, by the length of the sound: several times what decoders and the encoder take. */
+/** Processor time for a conversion, by the length of the sound: several times what decoders and the encoder take. */
 const conversionCpuMs = (seconds: number) => Math.min(2 * maxMeasuringMs, 1_000 + 15 * seconds)
 
 /**
@@ -52,7 +52,7 @@ export async function measureMedia(file: RangeFile, timeoutMs: number, owner: Sl
 }
 
 /**
- * Converts the sound of a media file of so many seconds to FLAC of at most `maxBytes`, one file at a time, with limits as for
+ * Converts the sound of a media file, `seconds` long, to FLAC of at most `maxBytes`, one file at a time, with limits as for
  * measuring. `unreadable` if its codec is not known or the process ended. Throws 503 as well, and what `file.read`
  * throws.
  */

@@ -107,7 +107,7 @@ function rows(type: MediaFormat['type'], extensions: Record<string, string>): Me
   return Object.entries(extensions).map(([contentType, extension]) => ({ contentType, extension, type }))
 }
 
-/** Of an ID3 tag, which may hold a cover, before the file proper. */
+/** Maximum size of an ID3 tag before the sound itself; it may hold a cover. */
 const maxTagBytes = 2 * 1024 * 1024
 
 /** Looks at the beginning of a body: as much as `sniff` needs. */

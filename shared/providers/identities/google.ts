@@ -36,5 +36,5 @@ async function clientOf(credentials: Record<string, string>) {
   return new GoogleAuth({ scopes: scope, credentials }).getClient()
 }
 
-/** Of a token whose end is not stated: less than the hour that Google's tokens have. */
+/** The assumed lifetime of a token whose end is not stated: less than the hour that Google's tokens have. */
 const lifetimeMs = 10 * 60_000

@@ -274,7 +274,7 @@ const restricted = new Set([
   'reasoning',
   'reasoning_content',
 ])
-/** Of these, what the model would have read. */
+/** The members among these that the model would have read. */
 const noticeable = new Set(['name', 'prefix', 'partial'])
 
 /** The text of the assistant where a provider requires one between the results of tools and the user. */

@@ -13,7 +13,7 @@ import type { PropertyKeys } from './property-keys.ts'
  */
 export type ClientTool = { name: string; type: 'function' | 'custom'; keys?: PropertyKeys }
 
-/** Of almost every request. */
+/** The tools of almost every request. */
 export const noTools: ReadonlyMap<string, ClientTool> = new Map()
 
 /**

@@ -143,7 +143,7 @@ export class AlternativesMerger {
     return length
   }
 
-  /** Whether the schema may become so many characters longer. */
+  /** Whether the schema may become longer by this many characters. */
   #mayAdd(characters: number): boolean {
     if (!this.#isCounted) this.#growth.count(JSON.stringify(this.#root).length)
     this.#isCounted = true
@@ -151,7 +151,7 @@ export class AlternativesMerger {
   }
 }
 
-/** Whether the JSON of a value has about so many characters at most, of which no more are looked at. */
+/** Whether the JSON of a value has at most about `maxCharacters`; reads no more than these. */
 function isJsonWithin(value: unknown, maxCharacters: number): boolean {
   let left = maxCharacters
   const fits = (inner: unknown): boolean => {

@@ -198,7 +198,7 @@ export function isNoticeable(name: string, value: unknown): boolean {
   return !isUsualTier(name, value) && asksForSomething(value)
 }
 
-/** Of the names of dropped fields, those that some provider takes in a request of this format. */
+/** The names among those of dropped fields that some provider takes in a request of this format. */
 export function parametersAmong(kind: DirectKind, dropped: readonly string[]): string[] {
   if (kind === 'messages' || kind === 'responses')
     return dropped.filter(name => memberTables[kind].get(name)?.is === 'sent')

@@ -264,7 +264,7 @@ test.serial('200 for a phone that sends 300 bytes a second, while all of this we
 
 /** Collections of garbage take their time where the processors are busy. */
 const comesBackMs = 120_000
-test.serial('the memory comes back', async t => {
+test.serial('ok: the memory of the process is near its start value afterwards', async t => {
   await eventually(
     async () => {
       await web.measure(async () => {})

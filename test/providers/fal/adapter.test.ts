@@ -138,7 +138,7 @@ test('cancelled: work that is over or gone needs no stop', async t => {
   })
 })
 
-test('failures of every form', t => {
+test('failed: the reason and message of every form of failure', t => {
   const secret = `https://storage.example/${'a'.repeat(20)}?signature=abc`
   assertFailures(t, fal, [
     [400, { detail: 'Bad request' }, 'invalid_request', 'Bad request'],

@@ -59,7 +59,7 @@ test('200 with a last frame and with references', async t => {
   await close()
 })
 
-test('done with an error, and filtered', async t => {
+test('the SDK reads a failed and a filtered operation', async t => {
   const { sdk, fail, filter, close } = await start({ error: { code: 13, message: 'Internal.' } })
   let operation = await sdk.models.generateVideos({ model, source: { prompt: 'p' } })
   fail()

@@ -3,6 +3,7 @@ import { zodTextFormat } from 'openai/helpers/zod'
 import type { ResponseCreateParamsStreaming, ResponseInputItem } from 'openai/resources/responses/responses'
 import { z } from 'zod'
 import type { Usage } from '../../../shared/base/usage.ts'
+import { listUnknownNames } from '../../../shared/engine/unknown-names.ts'
 import { openReasoningSealer } from '../../../shared/providers/toolkit/reasoning-envelope.ts'
 import { events, json } from '../../emulators/emulator.ts'
 import { insufficientQuota, serverError } from '../../emulators/openai.ts'
@@ -430,7 +431,7 @@ test.serial(
     }
     t.deepEqual(sent().body, { ...hi, store: false, service_tier: 'default' })
     await world.gateway.services.unknownNames.flush()
-    const names = (await world.gateway.services.unknownNames.list()).map(({ kind, name }) => `${kind} ${name}`)
+    const names = (await listUnknownNames(world.gateway.services.redis)).map(({ kind, name }) => `${kind} ${name}`)
     t.true(names.includes('field responses.next_year'))
     t.false(names.includes('field responses.plugins'))
     const refused = await post(key, { ...hi, prompt: { id: 'pmpt_other' } })

@@ -446,7 +446,7 @@ for (const [name, target, body, param] of [
     t.deepEqual([error.status, error.code, error.param], [400, 'unsupported_capability', param])
   })
 
-test('sent: the same request if it fits', t => {
+test('sent: the same object if the target accepts all of the request', t => {
   const body = chatRequest.parse({ model: 'x', messages: toolTurn('call_1'), tools: [tool('w')], temperature: 0.5 })
   t.is(fitChat(body, targetOf('gpt-4o@openai')).body, body)
 })

@@ -236,7 +236,7 @@ test('callbacks are verified with the account’s secret, the configured one bef
   await started.close()
 })
 
-test('failures of every form', t => {
+test('failed: the reason and message of every form of failure', t => {
   assertFailures(t, replicate, [
     [400, { detail: 'Bad' }, 'invalid_request', 'Bad'],
     [

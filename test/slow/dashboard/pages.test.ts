@@ -226,7 +226,7 @@ test.serial('every route of the pages is among those that are examined', async t
   t.deepEqual(missing, ['/'])
 })
 
-test.serial('no page has a barrier', async t => {
+test.serial('ok: axe finds no barrier on any page', async t => {
   t.timeout(maxVisitsMs)
   await everyPage({ colorScheme: 'light' }, async (page, path) => {
     // The target size of 2.2 is not among the rules that axe uses by default.

@@ -1,5 +1,4 @@
-import type { Reply } from '../../emulators/emulator.ts'
-import { hang } from '../../emulators/emulator.ts'
+import { hang, type Reply } from '../../emulators/emulator.ts'
 import { ledgerCheck } from '../../support/chaos.ts'
 import { delayed, delayedEnvironment, path, startDelayedWorld, submitDelayed } from '../../support/delayed/jobs.ts'
 import { eventually, type Process, startProcess } from '../../support/gateway.ts'

@@ -151,7 +151,7 @@ test.serial(
   },
 )
 
-test.serial('measured still, after all that', async t => {
+test.serial('measured: ordinary files after all hostile ones', async t => {
   t.is(await measureSound(mp4Stating('none', 0), owner), 1_024)
   t.like(
     await measureDocument(

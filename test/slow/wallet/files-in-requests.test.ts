@@ -14,7 +14,7 @@ test('a file at every place of every request is reserved, not sent, or refused b
   t.deepEqual(faults, [])
 })
 
-test('the same over HTTP, at many of them', async t => {
+test('a file at many places of requests is reserved, not sent, or refused by name, over HTTP', async t => {
   t.timeout(600_000)
   const account = await world.gateway.account({ usd: '1000' })
   const cases = samples.flatMap(casesOf)

@@ -12,7 +12,7 @@ const minFrameBytes = preludeBytes + 4
 /** A payload of 24 MB and headers of 128 kB, as in `botocore/eventstream.py`. */
 const maxFrameBytes = 24 * 1024 * 1024 + 128 * 1024 + minFrameBytes
 
-/** Of the event for a frame that cannot be read, and of those for what the service reports in the stream. */
+/** The type of the event for a frame that cannot be read, and of those for what the service reports in the stream. */
 export const faultEvent = 'error'
 export const exceptionPrefix = 'exception:'
 

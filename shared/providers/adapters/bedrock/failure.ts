@@ -31,7 +31,7 @@ const byType: Record<string, FailureReason> = {
 
 /** 403 of a marked request for a model without a cache (BerriAI/litellm#39210): the credentials are right. */
 const unmarkable = /did not allow prompt caching/i
-/** Of accounts: names and ids that a caller must not see. */
+/** Names and ids of accounts, which a caller must not see. */
 const account = /arn:aws[\w-]*:[\w:/.*+=@-]{1,300}|\b\d{12}\b|\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bbedrock-api-key-[\w=+/-]+/g
 
 /** Classifies a response outside 2xx. The header has the name of the error, sometimes with a namespace after a colon. */

@@ -30,7 +30,7 @@ const foreignMarks = orEscaped(/"(?:handle|url_?context)"/)
 const unknownTokens = 10_000_000
 /** Base64 characters per audio token: at most 25 tokens a second, of 8 kHz PCM in, of 24 kHz PCM out. */
 const charactersPerToken = { input: (8_000 * 2 * 4) / 3 / 25, output: (24_000 * 2 * 4) / 3 / 25 }
-/** Of the single response in progress. */
+/** The id of the single response in progress. */
 const responseId = 'answer'
 
 /**

@@ -15,7 +15,7 @@ const ofVoice = { reason: 'invalid_request', field: 'voice_id' } as const
 const ofScript = { reason: 'invalid_request', field: 'script' } as const
 /** The request is beyond the account's plan or policy, which has credit left and serves others. */
 const beyondPlan = { reason: 'model_unavailable' } as const
-/** Of a file that this gateway serves. */
+/** The failure of a download of a file that this gateway serves. */
 const ofDownload = { reason: 'server_error' } as const
 
 /**

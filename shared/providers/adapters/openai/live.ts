@@ -55,7 +55,7 @@ const nothing: readonly RealtimeUse[] = []
 /** The client's audio is not text. */
 const audioAppend = 'session.input_audio.append'
 const soundMembers = ['type', 'event_id', 'audio']
-/** Of audio in the items of a task. */
+/** Base64 characters per token of audio in the items of a task. */
 const base64PerToken = charactersPerToken(null, 'input')
 const requests = ['response.create', 'decision.create']
 /** Matches frames that parsers may read in several ways, where they can request a task or a decision. */

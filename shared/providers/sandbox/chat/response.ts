@@ -53,7 +53,7 @@ export function maxCharacters(choices: number, detailed = false): number {
 /** For all choices of a streamed answer together: an event is some hundred bytes, whatever it contains. */
 const maxPieces = 4_000
 
-/** Characters that a piece must have, so that a streamed answer of so many characters has at most some thousand pieces. */
+/** The minimum length of a piece, in characters, so that a streamed answer of this length has at most some thousand pieces. */
 export function minPieceCharacters(answerCharacters: number): number {
   return Math.max(1, Math.ceil(answerCharacters / maxPieces))
 }

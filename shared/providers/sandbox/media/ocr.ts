@@ -1,5 +1,4 @@
-import type { OcrOutput, OcrPage } from '../../../kinds/ocr.ts'
-import { selectedPages } from '../../../kinds/ocr.ts'
+import { type OcrOutput, type OcrPage, selectedPages } from '../../../kinds/ocr.ts'
 import type { SyncCall } from '../../contract.ts'
 import { fakeInstance } from '../chat/schema-faker.ts'
 

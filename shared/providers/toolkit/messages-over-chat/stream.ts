@@ -9,7 +9,7 @@ import { BlockQueue, type ToolBlock } from './block-queue.ts'
 import { thinkingOf } from './reasoning-state.ts'
 
 export type EncoderOptions = {
-  /** Those of the request. */
+  /** The stop sequences of the request. */
   stopSequences?: readonly string[]
   /** The id and model of the message; those of the first chunk by default. */
   id?: string

@@ -17,7 +17,7 @@ export function chatCalls<K extends DirectKind>(
   }
 }
 
-/** Those of some images by URL that a chat provider needs as bytes. */
+/** The URLs among those of some images that a chat provider needs as bytes. */
 export function remoteImages(
   chat: DirectAdapter<'chat'>,
   model: string,

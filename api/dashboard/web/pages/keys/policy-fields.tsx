@@ -233,74 +233,12 @@ function Providers({ draft, onChange }: Fields) {
 }
 
 function Access({ draft, onChange }: Fields) {
-  const missing = missingChoices(draft)
-  const models = useModels().data ?? []
-  const known = new Set(models.map(({ id }) => id))
-  const others = (draft.models ?? []).filter(slug => !known.has(slug))
-  const groups = Object.entries(typeNames).map(([type, group]) => ({
-    group,
-    items: models.filter(model => model.type === type).map(({ id, name }) => ({ value: id, label: `${name} (${id})` })),
-  }))
   return (
     <Fieldset legend="Access">
       <Stack gap="sm">
-        <AllOrOnly
-          label="Models"
-          all="All models"
-          only="Only these models"
-          isAll={draft.models === null}
-          onChange={isAll => onChange({ ...draft, models: isAll ? null : [] })}
-        >
-          <MultiSelect
-            aria-label="Only these models"
-            description="“auto” selects among them."
-            placeholder={draft.models?.length === 0 ? 'Choose models' : undefined}
-            data={[
-              ...groups.filter(({ items }) => items.length > 0),
-              ...(others.length > 0 ? [{ group: 'Others', items: others }] : []),
-            ]}
-            value={draft.models ?? []}
-            error={missing.models}
-            onChange={slugs => onChange({ ...draft, models: slugs })}
-            searchable
-            hidePickedOptions
-            limit={maxModelsListed}
-            maxDropdownHeight={280}
-            nothingFoundMessage="No matching model"
-          />
-        </AllOrOnly>
-        <AllOrOnly
-          label="Endpoints"
-          all="All endpoints"
-          only="Only these endpoints"
-          isAll={draft.scopes === null}
-          onChange={isAll => onChange({ ...draft, scopes: isAll ? null : [] })}
-        >
-          <Checkbox.Group
-            aria-label="Only these endpoints"
-            description="Images, audio, media jobs, delayed jobs, batches, files and realtime have no selection of their own: only keys for all endpoints can call them."
-            value={draft.scopes ?? []}
-            error={missing.scopes}
-            onChange={chosen => onChange({ ...draft, scopes: chosen })}
-          >
-            <Stack gap="xs" mt="xs">
-              {scopes.map(scope => (
-                <Checkbox key={scope.value} {...scope} />
-              ))}
-            </Stack>
-          </Checkbox.Group>
-        </AllOrOnly>
-        <Checkbox.Group
-          label="Refused service tiers"
-          description="What `service_tier` of a request may not ask for."
-          value={draft.deniedTiers}
-          onChange={deniedTiers => onChange({ ...draft, deniedTiers })}
-        >
-          <Group mt="xs">
-            <Checkbox value="priority" label="Priority (faster, at a higher price)" />
-            <Checkbox value="flex" label="Flex (slower, at a lower price)" />
-          </Group>
-        </Checkbox.Group>
+        <ModelField draft={draft} onChange={onChange} />
+        <ScopeField draft={draft} onChange={onChange} />
+        <TierField draft={draft} onChange={onChange} />
         <Select
           label="Provider keys"
           description="Own keys are stored in the settings of the organisation. Test keys use none."
@@ -315,7 +253,7 @@ function Access({ draft, onChange }: Fields) {
         />
         <NumberInput
           label="Response cache (seconds)"
-          description="Equal requests are answered from the cache for so long, free of charge. Leave empty for no cache."
+          description="For this time, equal requests are answered from the cache, free of charge. Leave empty for no cache."
           min={1}
           max={2_592_000}
           allowDecimal={false}
@@ -331,6 +269,85 @@ function Access({ draft, onChange }: Fields) {
         />
       </Stack>
     </Fieldset>
+  )
+}
+
+function ModelField({ draft, onChange }: Fields) {
+  const models = useModels().data ?? []
+  const known = new Set(models.map(({ id }) => id))
+  const others = (draft.models ?? []).filter(slug => !known.has(slug))
+  const groups = Object.entries(typeNames).map(([type, group]) => ({
+    group,
+    items: models.filter(model => model.type === type).map(({ id, name }) => ({ value: id, label: `${name} (${id})` })),
+  }))
+  return (
+    <AllOrOnly
+      label="Models"
+      all="All models"
+      only="Only these models"
+      isAll={draft.models === null}
+      onChange={isAll => onChange({ ...draft, models: isAll ? null : [] })}
+    >
+      <MultiSelect
+        aria-label="Only these models"
+        description="“auto” selects among them."
+        placeholder={draft.models?.length === 0 ? 'Choose models' : undefined}
+        data={[
+          ...groups.filter(({ items }) => items.length > 0),
+          ...(others.length > 0 ? [{ group: 'Others', items: others }] : []),
+        ]}
+        value={draft.models ?? []}
+        error={missingChoices(draft).models}
+        onChange={slugs => onChange({ ...draft, models: slugs })}
+        searchable
+        hidePickedOptions
+        limit={maxModelsListed}
+        maxDropdownHeight={280}
+        nothingFoundMessage="No matching model"
+      />
+    </AllOrOnly>
+  )
+}
+
+function ScopeField({ draft, onChange }: Fields) {
+  return (
+    <AllOrOnly
+      label="Endpoints"
+      all="All endpoints"
+      only="Only these endpoints"
+      isAll={draft.scopes === null}
+      onChange={isAll => onChange({ ...draft, scopes: isAll ? null : [] })}
+    >
+      <Checkbox.Group
+        aria-label="Only these endpoints"
+        description="Images, audio, media jobs, delayed jobs, batches, files and realtime have no selection of their own: only keys for all endpoints can call them."
+        value={draft.scopes ?? []}
+        error={missingChoices(draft).scopes}
+        onChange={chosen => onChange({ ...draft, scopes: chosen })}
+      >
+        <Stack gap="xs" mt="xs">
+          {scopes.map(scope => (
+            <Checkbox key={scope.value} {...scope} />
+          ))}
+        </Stack>
+      </Checkbox.Group>
+    </AllOrOnly>
+  )
+}
+
+function TierField({ draft, onChange }: Fields) {
+  return (
+    <Checkbox.Group
+      label="Refused service tiers"
+      description="What `service_tier` of a request may not ask for."
+      value={draft.deniedTiers}
+      onChange={deniedTiers => onChange({ ...draft, deniedTiers })}
+    >
+      <Group mt="xs">
+        <Checkbox value="priority" label="Priority (faster, at a higher price)" />
+        <Checkbox value="flex" label="Flex (slower, at a lower price)" />
+      </Group>
+    </Checkbox.Group>
   )
 }
 

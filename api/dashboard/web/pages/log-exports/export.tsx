@@ -223,7 +223,7 @@ function Actions({ one }: { one: DashboardExport }) {
           onConfirm={() => remove.mutate()}
           onClose={close}
         >
-          Nothing more is sent to {destinationOf(one)}, and where it was is forgotten.
+          Nothing more is sent to {destinationOf(one)}, and its position in the log is deleted.
         </Confirm>
       )}
       {secret !== null && <SigningSecret secret={secret} onClose={() => setSecret(null)} />}

@@ -70,7 +70,7 @@ export default function Members() {
 
 type Budgets = { budgets: Budget[]; onBudget: (owner: BudgetOwner) => void }
 
-/** So many are found without a search. */
+/** Members up to this number are listed without a search field. */
 const maxUnsearched = 10
 
 function MemberTable({ members, ...budgets }: { members: Member[] } & Budgets) {

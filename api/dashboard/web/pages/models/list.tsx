@@ -22,6 +22,7 @@ export function ModelList({ models }: { models: CatalogModel[] }) {
   const [pages, setPages] = useState(1)
   const [query, type, live] = [search.get('q') ?? '', search.get('type'), search.get('available') === 'true']
   const developer = search.get('developer')
+  const chosen = { query, type, developer, live }
   const filter = (name: string, value: string) =>
     setSearch(
       before => {
@@ -38,48 +39,12 @@ export function ModelList({ models }: { models: CatalogModel[] }) {
     [models, developers, query, type, developer, live],
   )
   const shown = found.slice(0, pages * pageSize)
-  const types = Object.entries(typeNames).filter(([name]) => models.some(model => model.type === name))
   return (
     <Page
       title="Models"
       description="Available models with their providers and prices. Prices include the service’s margin."
     >
-      <TextInput
-        label="Search"
-        placeholder="Name, slug, developer or provider"
-        leftSection={<IconSearch size={16} aria-hidden />}
-        value={query}
-        onChange={event => filter('q', event.currentTarget.value)}
-      />
-      <FilterPanel names={['type', 'developer', 'available']}>
-        <Group gap="sm" align="flex-end">
-          <Select
-            label="Type"
-            placeholder="All types"
-            clearable
-            w={180}
-            data={types.map(([value, label]) => ({ value, label }))}
-            value={type}
-            onChange={chosen => filter('type', chosen ?? '')}
-          />
-          <Select
-            label="Developer"
-            placeholder="All developers"
-            clearable
-            searchable
-            w={200}
-            data={[...developers].map(([value, count]) => ({ value, label: `${value} (${count})` }))}
-            value={developer}
-            onChange={chosen => filter('developer', chosen ?? '')}
-          />
-          <Switch
-            label="Available to live keys"
-            mb={8}
-            checked={live}
-            onChange={event => filter('available', event.currentTarget.checked ? 'true' : '')}
-          />
-        </Group>
-      </FilterPanel>
+      <Filters models={models} developers={developers} chosen={chosen} onChange={filter} />
       <Text size="xs" c="dimmed" role="status">
         {found.length === models.length ? `${models.length} models` : `${found.length} of ${models.length} models`}
       </Text>
@@ -109,14 +74,69 @@ export function ModelList({ models }: { models: CatalogModel[] }) {
   )
 }
 
+type ModelFilters = { query: string; type: string | null; developer: string | null; live: boolean }
+
+/** `onChange`: takes the parameter of the address and its value; '' = none. */
+function Filters({
+  models,
+  developers,
+  chosen: { query, type, developer, live },
+  onChange,
+}: {
+  models: CatalogModel[]
+  developers: Map<string, number>
+  chosen: ModelFilters
+  onChange: (name: string, value: string) => void
+}) {
+  const types = Object.entries(typeNames).filter(([name]) => models.some(model => model.type === name))
+  return (
+    <>
+      <TextInput
+        label="Search"
+        placeholder="Name, slug, developer or provider"
+        leftSection={<IconSearch size={16} aria-hidden />}
+        value={query}
+        onChange={event => onChange('q', event.currentTarget.value)}
+      />
+      <FilterPanel names={['type', 'developer', 'available']}>
+        <Group gap="sm" align="flex-end">
+          <Select
+            label="Type"
+            placeholder="All types"
+            clearable
+            w={180}
+            data={types.map(([value, label]) => ({ value, label }))}
+            value={type}
+            onChange={value => onChange('type', value ?? '')}
+          />
+          <Select
+            label="Developer"
+            placeholder="All developers"
+            clearable
+            searchable
+            w={200}
+            data={[...developers].map(([value, count]) => ({ value, label: `${value} (${count})` }))}
+            value={developer}
+            onChange={value => onChange('developer', value ?? '')}
+          />
+          <Switch
+            label="Available to live keys"
+            mb={8}
+            checked={live}
+            onChange={event => onChange('available', event.currentTarget.checked ? 'true' : '')}
+          />
+        </Group>
+      </FilterPanel>
+    </>
+  )
+}
+
 /** How many models each developer has, those with the most first. */
 function developersOf(models: CatalogModel[]): Map<string, number> {
   const counts = new Map<string, number>()
   for (const { owned_by } of models) counts.set(owned_by, (counts.get(owned_by) ?? 0) + 1)
   return new Map([...counts].sort(([a, many], [b, more]) => more - many || a.localeCompare(b)))
 }
-
-type ModelFilters = { query: string; type: string | null; developer: string | null; live: boolean }
 
 /** The models that match, by developer and type. */
 function matching(

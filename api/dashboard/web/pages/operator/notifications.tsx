@@ -101,38 +101,55 @@ function Settings({ answer: { settings, recipients, has_mail_server } }: { answe
             onChange={event => setSlack(event.currentTarget.checked ? '' : null)}
           />
         )}
-        <Checkbox.Group
-          label="About"
-          value={draft.topics}
-          onChange={value => set({ topics: value as typeof draft.topics })}
-        >
-          <Stack gap="xs" mt="xs">
-            {topics.map(topic => (
-              <Checkbox key={topic.value} {...topic} />
-            ))}
-          </Stack>
-        </Checkbox.Group>
-        <Group align="flex-end">
-          <TextInput
-            type="time"
-            label="Quiet hours from"
-            value={draft.quiet_from ?? ''}
-            onChange={event => set({ quiet_from: event.currentTarget.value || null })}
-          />
-          <TextInput
-            type="time"
-            label="until"
-            value={draft.quiet_to ?? ''}
-            onChange={event => set({ quiet_to: event.currentTarget.value || null })}
-          />
-          <TextInput
-            label="Time zone"
-            value={draft.time_zone}
-            onChange={event => set({ time_zone: event.currentTarget.value })}
-          />
-        </Group>
+        <TopicFields draft={draft} set={set} />
+        <QuietHours draft={draft} set={set} />
       </Form>
     </Section>
+  )
+}
+
+type Fields = {
+  draft: NotificationsAnswer['settings']
+  set: (change: Partial<NotificationsAnswer['settings']>) => void
+}
+
+function TopicFields({ draft, set }: Fields) {
+  return (
+    <Checkbox.Group
+      label="About"
+      value={draft.topics}
+      onChange={value => set({ topics: value as typeof draft.topics })}
+    >
+      <Stack gap="xs" mt="xs">
+        {topics.map(topic => (
+          <Checkbox key={topic.value} {...topic} />
+        ))}
+      </Stack>
+    </Checkbox.Group>
+  )
+}
+
+function QuietHours({ draft, set }: Fields) {
+  return (
+    <Group align="flex-end">
+      <TextInput
+        type="time"
+        label="Quiet hours from"
+        value={draft.quiet_from ?? ''}
+        onChange={event => set({ quiet_from: event.currentTarget.value || null })}
+      />
+      <TextInput
+        type="time"
+        label="until"
+        value={draft.quiet_to ?? ''}
+        onChange={event => set({ quiet_to: event.currentTarget.value || null })}
+      />
+      <TextInput
+        label="Time zone"
+        value={draft.time_zone}
+        onChange={event => set({ time_zone: event.currentTarget.value })}
+      />
+    </Group>
   )
 }
 

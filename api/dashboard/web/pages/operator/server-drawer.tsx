@@ -84,34 +84,13 @@ export function ServerDrawer({ server, onClose }: { server: OperatorServer | nul
           value={apiKey}
           onChange={event => setApiKey(event.currentTarget.value)}
         />
-        <Select
-          label="Data collection"
-          description="Requests that deny it go only to servers that do not collect."
-          placeholder="not known"
-          clearable
-          data={[
-            { value: 'deny', label: 'Does not keep requests for other purposes' },
-            { value: 'allow', label: 'May keep or train on requests' },
-          ]}
-          value={collects === undefined ? null : collects ? 'allow' : 'deny'}
-          onChange={value => setCollects(value === null ? undefined : value === 'allow')}
-        />
+        <DataCollection collects={collects} onChange={setCollects} />
         <Checkbox
           label="Zero data retention: it keeps nothing of a request"
           checked={zdr}
           onChange={event => setZdr(event.currentTarget.checked)}
         />
-        <Group gap="sm">
-          <Button variant="default" loading={test.isPending} disabled={baseUrl === ''} onClick={() => test.mutate()}>
-            Test connection
-          </Button>
-          {test.data && (
-            <Text size="sm" c="green.9" role="status">
-              Connected: {test.data.models.length} models
-            </Text>
-          )}
-        </Group>
-        {test.error && <Failure error={test.error} />}
+        <ConnectionTest test={test} disabled={baseUrl === ''} />
         {listed.size > 0 && (
           <MultiSelect
             label="Models"
@@ -128,6 +107,48 @@ export function ServerDrawer({ server, onClose }: { server: OperatorServer | nul
         ))}
       </Form>
     </OpenDrawer>
+  )
+}
+
+/** `collects`: undefined = not known. */
+function DataCollection({
+  collects,
+  onChange,
+}: {
+  collects: boolean | undefined
+  onChange: (collects: boolean | undefined) => void
+}) {
+  return (
+    <Select
+      label="Data collection"
+      description="Requests that deny it go only to servers that do not collect."
+      placeholder="not known"
+      clearable
+      data={[
+        { value: 'deny', label: 'Does not keep requests for other purposes' },
+        { value: 'allow', label: 'May keep or train on requests' },
+      ]}
+      value={collects === undefined ? null : collects ? 'allow' : 'deny'}
+      onChange={value => onChange(value === null ? undefined : value === 'allow')}
+    />
+  )
+}
+
+function ConnectionTest({ test, disabled }: { test: ReturnType<typeof useTestServer>; disabled: boolean }) {
+  return (
+    <>
+      <Group gap="sm">
+        <Button variant="default" loading={test.isPending} disabled={disabled} onClick={() => test.mutate()}>
+          Test connection
+        </Button>
+        {test.data && (
+          <Text size="sm" c="green.9" role="status">
+            Connected: {test.data.models.length} models
+          </Text>
+        )}
+      </Group>
+      {test.error && <Failure error={test.error} />}
+    </>
   )
 }
 

@@ -28,8 +28,7 @@ export function ActivityCharts({
   hrefOf?: (filters: RequestFilters) => string
 }) {
   const [, go] = useLocation()
-  const { times, step_ms: stepMs, values, total, from, to } = activity
-  const course = (of: (sums: Sums) => number | null) => values.map(sums => sums && of(sums))
+  const { times, step_ms: stepMs, total, from, to } = activity
   const pick =
     hrefOf &&
     ((period: number, status?: string) => {
@@ -38,36 +37,8 @@ export function ActivityCharts({
     })
   const shared = { times, stepMs }
   const used = outcomes.filter(({ name }) => total[name] > 0)
-  const lines = [
-    { name: 'p50', color: 'water.5', values: course(({ latency_p50_ms: ms }) => ms), ms: total.latency_p50_ms },
-    { name: 'p95', color: 'violet.5', values: course(({ latency_p95_ms: ms }) => ms), ms: total.latency_p95_ms },
-    {
-      name: 'TTFT, p50',
-      color: 'orange.5',
-      values: course(({ first_byte_p50_ms: ms }) => ms),
-      ms: total.first_byte_p50_ms,
-    },
-  ].filter(({ ms }) => ms !== null)
-  const tokens = [
-    {
-      name: 'Input',
-      color: 'water.5',
-      values: course(({ prompt_tokens: prompt, cached_tokens: cached }) => prompt - cached),
-      total: total.prompt_tokens - total.cached_tokens,
-    },
-    {
-      name: 'Cached input',
-      color: 'lime.6',
-      values: course(({ cached_tokens: cached }) => cached),
-      total: total.cached_tokens,
-    },
-    {
-      name: 'Output',
-      color: 'violet.5',
-      values: course(({ completion_tokens: completion }) => completion),
-      total: total.completion_tokens,
-    },
-  ].filter(line => line.total > 0)
+  const lines = latencyLines(activity)
+  const tokens = tokenBars(activity)
   return (
     <SimpleGrid cols={{ base: 1, lg: 3 }} spacing="md">
       <Card id="outcomes" title="Requests by outcome">
@@ -75,7 +46,11 @@ export function ActivityCharts({
           {...shared}
           kind="bars"
           label={`Requests over time: ${used.map(({ name, label }) => `${count(total[name])} ${label}`).join(', ')}`}
-          series={used.map(({ name, label, color }) => ({ name: label, color, values: course(sums => sums[name]) }))}
+          series={used.map(({ name, label, color }) => ({
+            name: label,
+            color,
+            values: valuesOf(activity, sums => sums[name]),
+          }))}
           text={shortCount}
           {...(pick && { onPick: pick })}
         />
@@ -112,6 +87,37 @@ export function ActivityCharts({
       </Card>
     </SimpleGrid>
   )
+}
+
+/** A figure of each period; null where nothing is known. */
+function valuesOf({ values }: Activity, figure: (sums: Sums) => number | null): (number | null)[] {
+  return values.map(sums => sums && figure(sums))
+}
+
+/** The lines of the latency chart that have a value, with their value of the whole time. */
+function latencyLines(activity: Activity) {
+  const { total } = activity
+  const lines = [
+    { name: 'p50', color: 'water.5', figure: (sums: Sums) => sums.latency_p50_ms },
+    { name: 'p95', color: 'violet.5', figure: (sums: Sums) => sums.latency_p95_ms },
+    { name: 'TTFT, p50', color: 'orange.5', figure: (sums: Sums) => sums.first_byte_p50_ms },
+  ]
+  return lines
+    .map(({ name, color, figure }) => ({ name, color, values: valuesOf(activity, figure), ms: figure(total) }))
+    .filter(({ ms }) => ms !== null)
+}
+
+/** The bars of the token chart that have a value, with their sum of the whole time. */
+function tokenBars(activity: Activity) {
+  const { total } = activity
+  const bars = [
+    { name: 'Input', color: 'water.5', figure: (sums: Sums) => sums.prompt_tokens - sums.cached_tokens },
+    { name: 'Cached input', color: 'lime.6', figure: (sums: Sums) => sums.cached_tokens },
+    { name: 'Output', color: 'violet.5', figure: (sums: Sums) => sums.completion_tokens },
+  ]
+  return bars
+    .map(({ name, color, figure }) => ({ name, color, values: valuesOf(activity, figure), total: figure(total) }))
+    .filter(bar => bar.total > 0)
 }
 
 export function Card({ id, title, children }: { id: string; title: string; children: ReactNode }) {

@@ -4,7 +4,7 @@ import type { Piece, Turn } from '../turns.ts'
 /** What is asked of a model, apart from an API format. */
 export type Prompt = {
   model: string
-  /** Of the model, where it is known. */
+  /** The model's output limit; null where it is unknown. */
   maxOutputTokens: number | null
   system: string
   turns: Turn[]
