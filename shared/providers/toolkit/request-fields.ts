@@ -218,7 +218,7 @@ function isOwnPlugins(name: string, value: unknown): boolean {
 }
 
 function isUsualTier(name: string, value: unknown): boolean {
-  return tierFields.has(name) && usualTiers.has(asText(value).toLowerCase())
+  return tierFields.has(name) && typeof value === 'string' && usualTiers.has(value.toLowerCase())
 }
 
 function asksForSomething(value: unknown): boolean {
