@@ -121,6 +121,8 @@ export async function startGateway(
     DATABASE_POOL: '5',
     STORAGE_URL: `file:${storage}`,
     TRUSTED_PROXIES: '1',
+    // By default it depends on the memory of the machine.
+    MAX_BODY_MIB_IN_FLIGHT: '128',
     ...unlimited,
     ...env,
     // "http://localhost:0" is its own address under that name: browsers have passkeys there.
