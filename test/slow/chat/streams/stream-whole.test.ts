@@ -197,7 +197,7 @@ const anthropic: [title: string, payloads: Payloads, expected?: Expected][] = [
     'usage twice',
     changed((type, event) => (type === 'message_delta' ? [{ ...event, usage: { output_tokens: 3 } }, event] : [event])),
   ],
-  ['no message_stop', message.slice(0, -1), { usage: null }],
+  ['no message_stop', message.slice(0, -1)],
   ['data after message_stop', [...message, ...message, '<html>']],
   [
     'unknown events and deltas',
