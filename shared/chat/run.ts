@@ -42,7 +42,7 @@ import {
   serializeAnswer,
 } from './attempt.ts'
 import { bill } from './bill.ts'
-import type { Billing, ChatFormat, StreamInfo } from './chat-format.ts'
+import type { Billing, ChatFormat } from './chat-format.ts'
 import { chatFormats } from './chat-formats.ts'
 import { withLeadingItem } from './leading-item.ts'
 import { measureIfAllowed } from './measure-request.ts'
@@ -135,7 +135,7 @@ class Run<K extends DirectKind> extends BaseRun {
         return this.settle(reservation, decision, bill)
       } catch (error) {
         const eventOf = (failure: GatewayError, target: Target) =>
-          this.#format.failureEvent(this.#streamInfo(target), failure)
+          this.#format.failureEvent(streamInfoOf(this.#input, target, this.id, this.startedMs), failure)
         return this.settleFailure(error, decision, reservation, eventOf, this.#chargedOf(error))
       } finally {
         this.#extensions?.release()
@@ -374,7 +374,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { adapter, monitor, decision, reservation } = attempt
     const { target, body } = attempt.call
     const format = this.#format
-    const relay = format.createRelay(attempt, this.#streamInfo(target))
+    const relay = format.createRelay(attempt, streamInfoOf(this.#input, target, this.id, this.startedMs))
     const open = () => this.openStream(target, decision, reservation, relay.upstreamModel)
     const onFirstByte = () => monitor.recordFirstByte({ streamed: true })
     const { answered, error } = await streamAnswer(attempt, relay, heartbeat, open, onFirstByte)
@@ -432,10 +432,6 @@ class Run<K extends DirectKind> extends BaseRun {
     if (free || this.#sentMs === null) return unbilled(target)
     const call = { ...attempt, target, ...this.#billing, sentMs: this.#sentMs, relay }
     return this.#cover(await billAborted(this.services, this.#format, this.#input, call))
-  }
-
-  #streamInfo(target: Target): StreamInfo<K> {
-    return streamInfoOf(this.#input, target, this.id, this.startedMs)
   }
 
   protected override settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {
