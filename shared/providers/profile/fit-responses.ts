@@ -76,7 +76,8 @@ export function withFittedItems(input: readonly ResponsesItem[], target: Target)
 function fittedItem(item: ResponsesItem, ids: CallIds, profile: ChatProfile): ResponsesItem {
   const given: Record<string, unknown> = item
   const changes: Record<string, unknown> = {}
-  for (const name in given) if (given[name] === null || name === 'parsed_arguments') changes[name] = undefined
+  for (const name in given)
+    if ((given[name] === null && !isOpenThinking(item, name)) || name === 'parsed_arguments') changes[name] = undefined
   const { call_id: callId, arguments: args, summary, content } = given
   if (Array.isArray(content) && content.some(isParsed)) changes.content = content.map(withoutParsed)
   if (typeof callId === 'string') changes.call_id = ids.ofResult(callId)
@@ -86,6 +87,11 @@ function fittedItem(item: ResponsesItem, ids: CallIds, profile: ChatProfile): Re
   if (item.type === 'reasoning' && summary == null) changes.summary = []
   const isSame = Object.keys(changes).every(name => changes[name] === given[name])
   return isSame ? item : ({ ...item, ...changes } as ResponsesItem)
+}
+
+/** Whether a member is the open thinking of an item, which Codex sends as null beside the encrypted one, and OpenAI takes. */
+function isOpenThinking({ type }: ResponsesItem, name: string): boolean {
+  return type === 'reasoning' && name === 'content'
 }
 
 /**
