@@ -61,7 +61,8 @@ export function withAudioUrl(body: unknown): unknown {
   const { input_audio: sound, ...others } = body
   if (isObject(sound) && typeof sound.data === 'string')
     return { ...others, audio_url: isDataUri(sound.data) ? sound.data : `data:;base64,${sound.data}` }
-  const name = otherUrlFields.find(field => address.test(String(body[field])))
+  const isAddress = (value: unknown) => typeof value === 'string' && address.test(value)
+  const name = otherUrlFields.find(field => isAddress(body[field]))
   if (name === undefined) return body
   const { [name]: audio_url, ...rest } = body
   return { ...rest, audio_url }

@@ -42,6 +42,9 @@ const requests: [path: string, body: object][] = [
   [chat, say('kimi-k2.5', { tools: [tool({ type: 'object', properties: {}, required: [odd] })] })],
   ['/v1/messages', { ...say('claude-haiku-4-5', { max_tokens: 5 }), mcp_servers: [{ type: 'url', url: odd }] }],
   ['/v1/messages', { model: 'gpt-4.1', ...block({ type: 'tool_result', tool_use_id: 't', content: [odd] }) }],
+  ...['file', 'url'].map((name): [string, object] => ['/v1/audio/transcriptions', { model: 'whisper-1', [name]: odd }]),
+  ['/v1/responses', { model: 'gpt-4.1', input: [{ type: odd, id: 'x' }] }],
+  ['/v1/responses', { model: 'gpt-4.1', input: [{ type: 'function_call', call_id: 'c', name: 'f', arguments: odd }] }],
   ...edits.map((edit): [string, object] => ['/v1/messages/count_tokens', say('claude-haiku-4-5', edit)]),
   ...[5, 'x', [null], odd].map((value): [string, object] => [
     '/v1/responses/compact',

@@ -1,3 +1,4 @@
+import { asText } from '../../base/as-text.ts'
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { profileOf } from '../../catalog/traits.ts'
@@ -82,7 +83,7 @@ function fittedItem(item: ResponsesItem, ids: CallIds, profile: ChatProfile): Re
   if (Array.isArray(content) && content.some(isParsed)) changes.content = content.map(withoutParsed)
   if (typeof callId === 'string') changes.call_id = ids.ofResult(callId)
   if (!profile.any_item_ids && !isReference(item) && !isItemId(given)) changes.id = undefined
-  if (item.type === 'function_call' && !profile.any_arguments) changes.arguments = parseableArguments(String(args))
+  if (item.type === 'function_call' && !profile.any_arguments) changes.arguments = parseableArguments(asText(args))
   // "Missing required parameter: 'input[7].summary'." (AAswordman/Operit#797, lidge-jun/opencodex#4673)
   if (item.type === 'reasoning' && summary == null) changes.summary = []
   const isSame = Object.keys(changes).every(name => changes[name] === given[name])
@@ -111,7 +112,7 @@ function withoutParsed(part: unknown): unknown {
 /** Whether an item has an id in OpenAI's form, or none. */
 function isItemId({ type = 'message', id }: Readonly<Record<string, unknown>>): boolean {
   if (typeof id !== 'string') return true
-  return id.length <= maxIdCharacters && id.startsWith(idPrefixes[String(type)] ?? '')
+  return id.length <= maxIdCharacters && id.startsWith(idPrefixes[asText(type)] ?? '')
 }
 
 /** A function with parameters that the target accepts, the same tool if they are; `losesMeaning`: a rule is told in a text. */
