@@ -181,8 +181,8 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
 }
 
 /**
- * Reads, parses and validates the JSON body of a request. A function of its own, since a suspended one keeps the bytes that went
- * through it.
+ * Reads, parses and validates the JSON body of a request. This is not part of `serveRequest`, because a suspended async function
+ * keeps every value that it has handled, here the bytes of the body, until it returns.
  */
 async function receiveJson(endpoint: Endpoint, state: State): Promise<void> {
   state.client.time?.beginWait()

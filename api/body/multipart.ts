@@ -160,8 +160,9 @@ class FormFields {
   }
 
   /**
-   * Whether a part that was sent as a file is a text field. A buffer without a type of its own gets that of files (form-data of
-   * npm), and a text beside files the field's name as that of a file (requests of PyPI, `guess_filename`).
+   * Whether a part that was sent as a file is a text field. The form-data package of npm sends a buffer without a stated type as
+   * application/octet-stream; the requests package of PyPI gives a text beside files the name of its field as its file name
+   * (`guess_filename`).
    */
   isText(sent: string, { filename = sent }: busboy.FileInfo): boolean {
     const { files, lists, single } = this.#rules

@@ -1,6 +1,6 @@
 /**
- * A value of a stranger's JSON as text, whatever it is: `String` throws for an object with a member `toString` of its own, and so
- * does a template.
+ * Any value of parsed JSON as text. `String` and template literals throw for an object that has a member named `toString`, which a
+ * caller's JSON may have.
  */
 export function asText(value: unknown): string {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)

@@ -185,7 +185,7 @@ const copies = 2
 const partBytes = 60
 const valueBytes = 20
 
-/** So many copies of a body are bytes: as received, and as sent to the provider. */
+/** The copies of a body that are bytes, not strings: as received, and as sent to the provider. */
 export const rawCopies = 2
 
 /** The memory that a JSON text takes beyond its own bytes once it is parsed. */

@@ -47,9 +47,9 @@ export function fitParametersSchema(
   const merger = new AlternativesMerger(schema, growth)
   const merged = takesCombinators ? { schema, losesMeaning: false } : merger.merge(schema)
   // Anthropic compiles only the schemas of strict tools, all of which are objects, also those that do not say so.
-  const compiles = dialect === 'closed_objects' && strict
-  const whole = compiles && merged.schema.type === undefined ? { ...merged.schema, type: 'object' } : merged.schema
-  const fitted = fitSchema(whole, dialect === 'closed_objects' && !strict ? null : dialect, merger)
+  const compiled = dialect === 'closed_objects' && !strict ? null : dialect
+  const lacksType = compiled === 'closed_objects' && merged.schema.type === undefined
+  const fitted = fitSchema(lacksType ? { ...merged.schema, type: 'object' } : merged.schema, compiled, merger)
   return {
     schema: withRoot(fitted.schema, dialect),
     losesMeaning: merged.losesMeaning || fitted.losesMeaning,

@@ -1,4 +1,5 @@
 import { isObject } from '../../base/is-object.ts'
+import { parseJsonOrNull } from './json-fields.ts'
 
 /**
  * The arguments of a call as an object: the input of a tool, where an API has no text for it. What is no JSON object is wrapped in
@@ -19,19 +20,13 @@ export function parseableArguments(text: string): string {
   return text.trim() === '' || jsonObjectIn(text) ? text : JSON.stringify(argumentsObject(text))
 }
 
-/**
- * Whether a call has no arguments, which servers also write as `null` or as an empty list (n8n-io/n8n#25731).
- */
+/** Whether a call has no arguments, which servers also write as `null` or as an empty list (n8n-io/n8n#25731). */
 export function isWithoutArguments(text: string): boolean {
   return /^\s*(?:null|\[\s*\])?\s*$/.test(text)
 }
 
 /** The object that a text is as JSON; null for any other text. */
 export function jsonObjectIn(text: string): object | null {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : null
-  } catch {
-    return null
-  }
+  const value = parseJsonOrNull(text)
+  return isObject(value) ? value : null
 }

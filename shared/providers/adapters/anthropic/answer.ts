@@ -1,7 +1,6 @@
 import { unixNow } from '../../../base/time.ts'
 import { sumUsages, type Usage } from '../../../base/usage.ts'
-import type { ChatCompletion, ToolCall } from '../../../kinds/chat.ts'
-import { finishWith } from '../../../kinds/chat.ts'
+import { type ChatCompletion, finishWith, type ToolCall } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
 import { invalidResponse, objectIn, textIn } from '../../toolkit/json-fields.ts'

@@ -1,6 +1,5 @@
 import { unixNow } from '../../../base/time.ts'
-import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
-import { finishWith } from '../../../kinds/chat.ts'
+import { type ChatChunk, type ChatDelta, type FinishReason, finishWith } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
 import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'

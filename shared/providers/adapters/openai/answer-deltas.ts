@@ -1,7 +1,6 @@
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
-import type { FinishReason } from '../../../kinds/chat.ts'
-import { type Called, finishWith } from '../../../kinds/chat.ts'
+import { type Called, type FinishReason, finishWith } from '../../../kinds/chat.ts'
 import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
 import type { Json } from '../../toolkit/json-fields.ts'
 import { withTextContent } from './answer.ts'

@@ -2,8 +2,13 @@ import { isObject } from '../../../base/is-object.ts'
 import { createdAt, isUnixTime } from '../../../base/time.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import { profileOf } from '../../../catalog/traits.ts'
-import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest } from '../../../kinds/chat.ts'
-import { finishWith } from '../../../kinds/chat.ts'
+import {
+  type ChatChunk,
+  type ChatCompletion,
+  type ChatMessage,
+  type ChatRequest,
+  finishWith,
+} from '../../../kinds/chat.ts'
 import { type ReasoningDetail, reasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../../contract.ts'
 import type { NativeEvent } from '../../stream-decoder.ts'
