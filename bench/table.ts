@@ -11,7 +11,7 @@ import type { Measurement } from './measurements/measurement.ts'
 import { messages } from './measurements/messages.ts'
 import { auto, bodies, connections, dialects, images, keys } from './measurements/more.ts'
 import { peers as peerRow } from './measurements/peers.ts'
-import { memory, start } from './measurements/processes.ts'
+import { fresh, memory, start } from './measurements/processes.ts'
 import { batches, json } from './measurements/programs.ts'
 import { rates } from './measurements/rates.ts'
 import { streams } from './measurements/streams.ts'
@@ -28,13 +28,14 @@ const more: Record<string, Measurement> = {
   auto,
   dialects,
   images,
+  fresh,
   rates,
   ...growth,
   peers: peerRow,
 }
 
 /** They have processes of their own: they are measured first, while no other subject runs. */
-const alone = ['batches', 'json', 'start', 'memory']
+const alone = ['batches', 'json', 'start', 'fresh', 'memory']
 
 const { values: options } = readOptions({
   rows: '',

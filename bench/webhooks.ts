@@ -1,4 +1,4 @@
-// Webhook deliveries of one worker process to a local receiver: `node bench/webhooks.ts [options]`, see README.md. Linux only.
+// Webhook deliveries of worker processes to a local receiver: `node bench/webhooks.ts [options]`, see README.md. Linux only.
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,13 +10,14 @@ import { createLog } from '../shared/io/log.ts'
 import { openServices, type Services } from '../shared/open-services.ts'
 import { readOptions } from './lib/options.ts'
 import { keepResults, withOwnStores } from './lib/own-stores.ts'
-import { cpuSeconds, residentKib, tree } from './lib/proc.ts'
-import { root, start } from './lib/processes.ts'
+import { cpuSeconds, residentKib } from './lib/proc.ts'
+import { commandOf, root, start } from './lib/processes.ts'
 import { spread } from './lib/statistics.ts'
 
 const { values: options } = readOptions({
   rounds: 5,
   deliveries: 10_000,
+  workers: 1,
   prof: false,
   'worker-cpus': '0',
   'load-cpus': '1',
@@ -88,9 +89,9 @@ async function fill({ db }: Services, organisationId: string, url: string, count
   return rows.map(({ id }) => id)
 }
 
-async function round(services: Services, ids: string[], seen: Map<string, number>, pid: number): Promise<Round> {
+async function round(services: Services, ids: string[], seen: Map<string, number>, pids: number[]): Promise<Round> {
   const goal = seen.size + ids.length
-  const cpuBefore = cpuSeconds([pid])
+  const cpuBefore = cpuSeconds(pids)
   const startedMs = performance.now()
   await services.webhooks.enqueue(ids)
   while (seen.size < goal) {
@@ -102,8 +103,8 @@ async function round(services: Services, ids: string[], seen: Map<string, number
   while ((await services.db.webhookDelivery.count(pending)) > 0) await sleep(20)
   return {
     perSecond: ids.length / seconds,
-    cpuMsPerDelivery: ((cpuSeconds([pid]) - cpuBefore) / ids.length) * 1_000,
-    residentMb: residentKib([pid]) / 1_024,
+    cpuMsPerDelivery: ((cpuSeconds(pids) - cpuBefore) / ids.length) * 1_000,
+    residentMb: residentKib(pids) / pids.length / 1_024,
   }
 }
 
@@ -114,10 +115,11 @@ async function measure(folder: string, databaseUrl: string, redisUrl: string): P
     openServices(loadConfig(given), createLog('silent')),
     startReceiver(),
   ])
-  const profile = options.prof ? ['--cpu-prof', `--cpu-prof-dir=${join(root, 'bench/results/webhooks')}`] : []
-  const logFile = join(folder, 'worker.log')
-  const command = [process.execPath, ...profile, 'workers/main.ts']
-  const worker = start(command, { logFile, env, processors: options['worker-cpus'] })
+  const profiles = options.prof ? join(root, 'bench/results/webhooks') : null
+  const command = await commandOf('start:worker', profiles)
+  const workers = Array.from({ length: options.workers }, (_, i) =>
+    start(command, { logFile: join(folder, `worker-${i}.log`), env, processors: options['worker-cpus'] }),
+  )
   try {
     const organisationId = newId('org')
     await services.db.organisation.create({ data: { id: organisationId, name: 'Benchmark', wallet: { create: {} } } })
@@ -126,7 +128,7 @@ async function measure(folder: string, databaseUrl: string, redisUrl: string): P
         services,
         await fill(services, organisationId, receiver.url, count),
         receiver.seen,
-        tree(worker.child.pid!)[0]!,
+        workers.map(({ child }) => child.pid!),
       )
     await run(warmUp)
     const rounds: Round[] = []
@@ -135,7 +137,7 @@ async function measure(folder: string, databaseUrl: string, redisUrl: string): P
     if (duplicates > 0) throw new Error(`${duplicates} events arrived more than once`)
     return rounds
   } finally {
-    await worker.stop()
+    await Promise.all(workers.map(worker => worker.stop()))
     receiver.server.closeAllConnections()
     receiver.server.close()
     await services.close()

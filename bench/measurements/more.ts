@@ -31,14 +31,23 @@ export const connections: Measurement = closed('connections', async () =>
   })),
 )
 
-/** Keys in turn, from what is always remembered to many times the policies that a process remembers. */
-export const keys: Measurement = closed('keys', async ({ rig }) => {
-  const counts = [100, 10_000, 1_000_000]
-  await rig.open()
-  const { env, organisationId } = rig.stores!
-  await makeManyKeys(env.DATABASE_URL!, organisationId, counts.at(-1)!)
-  return counts.map(count => ({ name: `${count.toLocaleString('en')} keys`, body: usualBody, keys: count }))
-})
+/** Keys in turn: those that a process remembers, and then many times as many, which would take their places. */
+export const keys: Measurement = {
+  behaviours: [plain],
+  async measure(bench) {
+    const { rig } = bench
+    await rig.open()
+    const { env, organisationId } = rig.stores!
+    const all = 1_000_000
+    await makeManyKeys(env.DATABASE_URL!, organisationId, all)
+    const rows: Row[] = []
+    for (const counts of [[100, 10_000], [all]]) {
+      const cases = counts.map(count => ({ name: `${count.toLocaleString('en')} keys`, body: usualBody, keys: count }))
+      rows.push(...(await closed('keys', async () => cases).measure(bench)))
+    }
+    return rows
+  },
+}
 
 /** The size of a request. */
 export const bodies: Measurement = closed('bodies', async () =>

@@ -43,6 +43,46 @@ async function measureStart(bench: Bench): Promise<Row[]> {
   ]
 }
 
+const rate = 200
+
+/** What is added to a request's time by a process that has just started: in its first ten seconds, and in the five after these. */
+export const fresh: Measurement = { behaviours: [plain], measure: measureFresh }
+
+async function measureFresh(bench: Bench): Promise<Row[]> {
+  const { rig, subjects } = bench
+  const call = { body: chatBody(plain, false) }
+  const run = async (name: string) => {
+    const subject = await rig.start(name)
+    // The driver leaves out its first second.
+    const first = await drive(rig, subject, 'open', call, { rate, seconds: 10 })
+    const then = await drive(rig, subject, 'open', call, { rate, seconds: 6 })
+    await subject.stop()
+    return {
+      firstP50Us: first.addedP50Us!,
+      firstP99Us: first.addedP99Us!,
+      thenP50Us: then.addedP50Us!,
+      thenP99Us: then.addedP99Us!,
+      failed: first.failed! + then.failed!,
+    }
+  }
+  const p99 = added('then p99 − bare ms', 'thenP99Us', 1e-3)
+  const mode = {
+    cases: [`${rate}/s from the start`],
+    columns: [
+      added('first p50 − bare ms', 'firstP50Us', 1e-3),
+      added('first p99 − bare ms', 'firstP99Us', 1e-3),
+      added('then p50 − bare ms', 'thenP50Us', 1e-3),
+      p99,
+      own('failed', 0, 'failed'),
+    ],
+    warm: async () => {},
+    measure: run,
+  }
+  const slices = await paired(bench, 'after a start', mode, subjects)
+  const work = `latency added to bare's at ${rate}/s, p99, ten seconds after the start`
+  return [rowOf(slices, subjects[0]!, p99.of, { work, unit: 'ms', decimals: 2, target: { max: 2 } })]
+}
+
 /** What an open stream costs in memory: from few streams to many, in a process of its own. */
 export const memory: Measurement = { behaviours: [behaviourOf(few)], measure: measureMemory }
 
