@@ -18,6 +18,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { Call, DirectAdapter, Protocol, Target, UpstreamRequest } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { withParam } from '../providers/toolkit/error-param.ts'
+import { classifyRefusal } from '../providers/toolkit/refusal.ts'
 import type { Route, Upstreams } from '../providers/upstreams.ts'
 import type { Features } from '../routing/features.ts'
 import type { ReservationExtensions } from './reservation-extensions.ts'
@@ -162,7 +163,7 @@ export abstract class AnswerReceiver implements PartsSink {
   /** The error that the provider's refusal stands for. */
   protected refusal(): ProviderError {
     const { protocol, requests } = this.attempt
-    const error = protocol.failure(this.status, this.headers, textOf(this.#errorChunks))
+    const error = classifyRefusal(protocol, this.status, this.headers, textOf(this.#errorChunks))
     const fieldOf = requests[0]?.fieldOf
     return fieldOf && error.param !== null ? withParam(error, fieldOf(error.param)) : error
   }

@@ -238,8 +238,13 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
 
   #openDecoder(encoding: string | string[]): ContentDecoder | null {
     return ContentDecoder.for(encoding, {
+      // What a listener of the decoder throws would end the process; undici catches what its handler throws.
       onData: chunk => {
-        if (!this.#isEnded) this.#sink.onData(chunk)
+        try {
+          if (!this.#isEnded) this.#sink.onData(chunk)
+        } catch (error) {
+          this.#stop(error as Error)
+        }
       },
       onEnd: () => this.#end(),
       onError: error => this.#stop(error),
@@ -252,7 +257,12 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   #end(): void {
     if (this.#isEnded) return
     this.#finish()
-    this.#sink.onEnd()
+    try {
+      this.#sink.onEnd()
+    } catch (error) {
+      // The exchange is over for undici: nobody else would tell.
+      this.#sink.onError('connection', error as Error)
+    }
   }
 
   #stop(reason: Error): void {

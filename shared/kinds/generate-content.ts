@@ -259,7 +259,12 @@ const finishReasons: Record<string, FinishReason> = {
 /** The finish reason of chat completions for an answer, as the request log has it: any unknown reason is of a filter. */
 export function chatFinishReason({ candidates = [] }: GeminiAnswer, hasCalls: boolean): FinishReason {
   const reason = candidates.find(({ finishReason }) => finishReason !== undefined)?.finishReason
-  const finish = reason === undefined ? 'content_filter' : (finishReasons[reason] ?? 'content_filter')
+  const finish =
+    reason === undefined
+      ? 'content_filter'
+      : Object.hasOwn(finishReasons, reason)
+        ? finishReasons[reason]!
+        : 'content_filter'
   return finish === 'stop' && hasCalls ? 'tool_calls' : finish
 }
 

@@ -2,16 +2,16 @@ import { isCount, type ShownUsage, type Usage } from '../base/usage.ts'
 import type { FinishReason } from './chat.ts'
 import type { MessagesUsage } from './messages.ts'
 
-const finishReasons: Record<string, FinishReason> = {
-  max_tokens: 'length',
-  model_context_window_exceeded: 'length',
-  tool_use: 'tool_calls',
-  refusal: 'content_filter',
-}
+const finishReasons: ReadonlyMap<string, FinishReason> = new Map([
+  ['max_tokens', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['tool_use', 'tool_calls'],
+  ['refusal', 'content_filter'],
+])
 
 /** The finish reason of chat completions for a `stop_reason`, as the request log has it; `stop` for all others. */
 export function finishReasonOf(stopReason: string): FinishReason {
-  return finishReasons[stopReason] ?? 'stop'
+  return finishReasons.get(stopReason) ?? 'stop'
 }
 
 /** The usage of a Message in our shape; undefined if it lacks a count. */

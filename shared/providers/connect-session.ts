@@ -1,6 +1,7 @@
 import { openSocket, type SocketAddress, SocketRefused, SocketTimeout, type WebSocket } from '../io/socket.ts'
 import type { Protocol } from './contract.ts'
 import { ProviderError } from './provider-error.ts'
+import { classifyRefusal } from './toolkit/refusal.ts'
 
 /**
  * Opens a session's socket; `protocol` classifies its failures. Rejects with a ProviderError, or the signal's reason
@@ -28,5 +29,5 @@ function failureOf(cause: Error, protocol: Pick<Protocol, 'failure'> | null): Pr
   // A success status without an upgrade is a failure too.
   if (!protocol || status < 400)
     return new ProviderError('invalid_response', 'the provider did not open the session', { status, cause })
-  return protocol.failure(status, headers, body)
+  return classifyRefusal(protocol, status, headers, body)
 }

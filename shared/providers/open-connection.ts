@@ -24,6 +24,7 @@ import type {
 import { ProviderError } from './provider-error.ts'
 import { type Headers, parseJsonOrNull } from './toolkit/json-fields.ts'
 import { encodeForm } from './toolkit/multipart-form.ts'
+import { classifyRefusal } from './toolkit/refusal.ts'
 
 const maxAnswerBytes = 4 * 1024 * 1024
 const shownBodyBytes = 64 * 1024
@@ -167,7 +168,7 @@ function withProviderErrors(source: Readable): Readable {
  */
 function failureOf(protocol: Protocol, status: number, headers: Headers, body: string): ProviderError {
   const isForeign = status === 503 && headers['retry-after'] === undefined && !isObject(parseJsonOrNull(body))
-  if (!isForeign) return protocol.failure(status, headers, body)
+  if (!isForeign) return classifyRefusal(protocol, status, headers, body)
   return new ProviderError('server_error', 'The provider answered with status 503.', { status })
 }
 

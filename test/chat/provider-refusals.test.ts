@@ -1,3 +1,6 @@
+import { gzipSync } from 'node:zlib'
+import { protocols } from '../../shared/providers/protocols.ts'
+import { classifyRefusal } from '../../shared/providers/toolkit/refusal.ts'
 import { noTargetNowError } from '../../shared/routing/no-target-errors.ts'
 import { events, json, type Reply, text } from '../emulators/emulator.ts'
 import { chatChunk, chatReply, insufficientQuota, invalidKey, startOpenAiEmulator } from '../emulators/openai.ts'
@@ -336,6 +339,41 @@ test.serial('200 with the prompt_cache_key at Mistral, where it enables the cach
   const answer = await ask(saying('mistral-large-3', 'Hello', { ...atMistral, prompt_cache_key: 'session-1' }))
   t.is(answer.status, 200, answer.text)
   t.is(mistral.requests[0]!.body.prompt_cache_key, 'session-1')
+})
+
+/** Text cannot be made of it: an object whose own `toString` is no function. */
+const odd = { toString: 1 }
+const oddRefusals: [model: string, emulator: 'openai' | 'anthropic', body: object][] = [
+  ['gpt-4.1', 'openai', { error: { message: 'No.', code: odd, type: odd, param: odd }, status: odd }],
+  ['claude-sonnet-4-5', 'anthropic', { type: 'error', error: { message: 'No.', type: odd, details: odd } }],
+]
+for (const [model, emulator, body] of oddRefusals)
+  test.serial(`400 for a refusal of ${emulator} with odd members, whole, streamed and compressed`, async t => {
+    const refusal = Buffer.from(JSON.stringify(body))
+    for (const stream of [false, true])
+      for (const headers of [{}, { 'content-encoding': 'gzip' }]) {
+        const bytes = 'content-encoding' in headers ? gzipSync(refusal) : refusal
+        world[emulator].next((_request, response) => void response.writeHead(400, headers).end(bytes))
+        const { status, text: answer } = await ask(saying(model, 'Hello', { stream, provider: { only: [emulator] } }))
+        t.is(status, 400, answer)
+        t.is(JSON.parse(answer).error.code, 'invalid_request', answer)
+      }
+  })
+
+test('a refusal that its protocol cannot classify counts by its status', t => {
+  const failure = () => {
+    throw new TypeError('Cannot convert object to primitive value')
+  }
+  t.like(classifyRefusal({ failure }, 429, {}, '{}'), { reason: 'rate_limited', status: 429 })
+  for (const [name, protocol] of Object.entries(protocols))
+    for (const body of [
+      { error: odd },
+      { error: { status: odd, code: [odd] } },
+      { detail: [{ loc: [odd], msg: 'x' }] },
+    ])
+      t.is(classifyRefusal(protocol, 429, {}, JSON.stringify(body)).status, 429, name)
+  t.is(protocols.anthropic!.failure(400, {}, '{"error":{"type":"constructor"}}').reason, 'invalid_request')
+  t.is(protocols.bedrock!.failure(400, {}, '{"__type":"constructor"}').reason, 'invalid_request')
 })
 
 test.serial('502 for an object that is no response, never a free answer', async t => {

@@ -4,21 +4,44 @@ import type { AddressInfo } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { exchange, openPool } from '../../shared/io/http.ts'
-import { test } from '../support/test.ts'
+import { type ExecutionContext, test } from '../support/test.ts'
 
 const timeouts = { connectTimeoutMs: 5_000, firstByteTimeoutMs: 5_000, idleTimeoutMs: 5_000, totalTimeoutMs: 30_000 }
+
+/** A server that answers everything with `body`, and a pool of connections to it. */
+async function startServer(t: ExecutionContext, coding: string, body: Buffer) {
+  const server = http.createServer((_request, response) => {
+    const headers = coding === 'gzip' ? { 'content-encoding': 'gzip' } : {}
+    response.writeHead(200, headers).end(coding === 'gzip' ? gzipSync(body) : body)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => server.close())
+  const pool = openPool(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, timeouts, 1)
+  t.teardown(() => pool.destroy())
+  return pool
+}
+
+for (const coding of ['identity', 'gzip'])
+  for (const callback of ['onHead', 'onData', 'onEnd'] as const)
+    test(`ended with the error: an exchange whose ${callback} throws (${coding})`, async t => {
+      const pool = await startServer(t, coding, Buffer.from('an answer'))
+      const ended = Promise.withResolvers<Error>()
+      const sink = { onHead() {}, onData() {}, onEnd: () => ended.reject(new Error('it ended')) }
+      const fail = () => {
+        throw new Error('not understood')
+      }
+      exchange(pool, { method: 'GET', path: '/', headers: {}, body: null }, timeouts, {
+        ...sink,
+        [callback]: fail,
+        onError: (_fault, error) => ended.resolve(error),
+      })
+      t.is((await ended.promise).message, 'not understood')
+    })
 
 for (const coding of ['identity', 'gzip'])
   test(`paused: an exchange that was paused before its response, until it is resumed (${coding})`, async t => {
     const body = Buffer.alloc(64 * 1024, 'x')
-    const server = http.createServer((_request, response) => {
-      const headers = coding === 'gzip' ? { 'content-encoding': 'gzip' } : {}
-      response.writeHead(200, headers).end(coding === 'gzip' ? gzipSync(body) : body)
-    })
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    t.teardown(() => server.close())
-    const pool = openPool(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, timeouts, 1)
-    t.teardown(() => pool.destroy())
+    const pool = await startServer(t, coding, body)
     const [head, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     let bytes = 0
     const request = { method: 'GET', path: '/', headers: {}, body: null } as const

@@ -1,4 +1,5 @@
 import { redactMessage } from '../../base/redact.ts'
+import type { Protocol } from '../contract.ts'
 import { type FailureReason, ProviderError } from '../provider-error.ts'
 import type { Headers } from './json-fields.ts'
 
@@ -82,6 +83,23 @@ export function reasonOfStatus(status: number): FailureReason {
     reasonsByStatus.get(status) ??
     (status >= 500 ? 'server_error' : status >= 400 ? 'invalid_request' : 'invalid_response')
   )
+}
+
+/**
+ * The error of a response outside 2xx, as its protocol classifies it. A body that no protocol has foreseen is a refusal with its
+ * status: what a classification throws must not leave a call without an end.
+ */
+export function classifyRefusal(
+  protocol: Pick<Protocol, 'failure'>,
+  status: number,
+  headers: Headers,
+  body: string,
+): ProviderError {
+  try {
+    return protocol.failure(status, headers, body)
+  } catch (cause) {
+    return new ProviderError(reasonOfStatus(status), `The provider answered with status ${status}.`, { status, cause })
+  }
 }
 
 /** `retry-after` in seconds, or as an HTTP date relative to the response's own `date`; null if absent. */

@@ -1,3 +1,4 @@
+import { asText } from '../../../base/as-text.ts'
 import { type FailureReason, ProviderError, type ReceivedError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
@@ -100,16 +101,17 @@ export function errorFrom(
 ): ProviderError {
   const { type, details } = Object(error) as Record<string, unknown>
   const text = readErrorText(error).message
-  const reason = reasonOf(status, String(type), text, details)
+  const reason = reasonOf(status, asText(type), text, details)
   return new ProviderError(reason, publicMessage(reason, text), { status, retryAfterMs: retryAfter, received })
 }
 
 function reasonOf(status: number | undefined, type: string, message: string, details: unknown): FailureReason {
-  const reason = byType[type] ?? byStatus[status ?? 500] ?? 'server_error'
+  const known = Object.hasOwn(byType, type) ? byType[type] : byStatus[status ?? 500]
+  const reason = known ?? 'server_error'
   if ((reason === 'invalid_request' || reason === 'auth') && isAbsentModel(message)) return 'model_unavailable'
   if (reason === 'rate_limited') {
     const code = typeof details === 'object' && details !== null && 'error_code' in details ? details.error_code : ''
-    return String(code).startsWith('enforced_spend_limit') ? 'quota' : reason
+    return asText(code).startsWith('enforced_spend_limit') ? 'quota' : reason
   }
   if (reason !== 'invalid_request') return reason
   if (isContextOverflow(message)) return 'context_length'

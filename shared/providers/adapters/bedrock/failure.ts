@@ -1,3 +1,4 @@
+import { asText } from '../../../base/as-text.ts'
 import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
@@ -48,8 +49,8 @@ export function streamFailure(type: string, body: string): ProviderError {
 function failureOf(type: string, body: string, status: number | null, headers: Headers): ProviderError {
   const json = parseJsonOrText(body)
   const { message, __type: ownType = '', originalMessage } = Object(json) as Record<string, unknown>
-  const name = (type || String(ownType)).replace(/^.*#/, '').replace(/:.*$/, '').toLowerCase()
-  const text = [message, originalMessage].filter(Boolean).map(String).join(': ') || readErrorText(json).message
+  const name = (type || asText(ownType)).replace(/^.*#/, '').replace(/:.*$/, '').toLowerCase()
+  const text = [message, originalMessage].filter(Boolean).map(asText).join(': ') || readErrorText(json).message
   const words = text.replace(account, '[redacted]')
   const fault = modelFaultOf([], words, null)
   if (fault) return new ProviderError('model_fault', words, { ...(status !== null && { status }), modelFault: fault })
@@ -57,7 +58,7 @@ function failureOf(type: string, body: string, status: number | null, headers: H
 }
 
 function reasonOf(name: string, status: number | null, words: string): FailureReason {
-  const reason = byType[name] ?? reasonOfStatus(status ?? 500)
+  const reason = Object.hasOwn(byType, name) ? byType[name]! : reasonOfStatus(status ?? 500)
   if (unmarkable.test(words)) return 'invalid_request'
   if ((reason === 'invalid_request' || reason === 'auth') && isAbsentModel(words)) return 'model_unavailable'
   // A model that fails with a validation error in its words was given what it does not take (424, or within a stream).

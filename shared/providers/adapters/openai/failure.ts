@@ -215,7 +215,7 @@ function readFault(body: unknown): Fault {
 
 function statusIn({ code, status_code, status }: Json): number | null {
   const found = [code, status_code, status]
-    .map(Number)
+    .map(value => (isObject(value) || Array.isArray(value) ? Number.NaN : Number(value)))
     .find(number => Number.isInteger(number) && number >= 400 && number < 600)
   return found ?? null
 }
