@@ -6,6 +6,7 @@ import { ShutdownError } from '../base/shutdown.ts'
 import { canReason } from '../catalog/traits.ts'
 import { ClientGone } from '../engine/failures.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
+import { PieceCollector } from '../io/byte-budget.ts'
 import {
   type DisconnectedCalls,
   type Exchange,
@@ -118,8 +119,7 @@ export abstract class AnswerReceiver implements PartsSink {
   #exchange: Exchange | null = null
   #unwatch: (() => void) | null = null
   protected headers: ResponseHeaders = {}
-  readonly #errorChunks: Buffer[] = []
-  #errorBytes = 0
+  readonly #errorPieces = new PieceCollector()
 
   constructor(attempt: Attempt<DirectKind>) {
     this.attempt = attempt
@@ -155,15 +155,13 @@ export abstract class AnswerReceiver implements PartsSink {
 
   /** Adds to the body of a refusal. */
   protected addErrorText(chunk: Buffer): void {
-    if (this.#errorBytes >= maxErrorBytes) return
-    this.#errorBytes += chunk.length
-    this.#errorChunks.push(chunk)
+    if (this.#errorPieces.bytes < maxErrorBytes) this.#errorPieces.add(chunk)
   }
 
   /** The error that the provider's refusal stands for. */
   protected refusal(): ProviderError {
     const { protocol, requests } = this.attempt
-    const error = classifyRefusal(protocol, this.status, this.headers, textOf(this.#errorChunks))
+    const error = classifyRefusal(protocol, this.status, this.headers, textOf(this.#errorPieces))
     const fieldOf = requests[0]?.fieldOf
     return fieldOf && error.param !== null ? withParam(error, fieldOf(error.param)) : error
   }
@@ -190,15 +188,15 @@ export abstract class AnswerReceiver implements PartsSink {
 /** Receives a complete answer. */
 class WholeAnswer extends AnswerReceiver {
   readonly #handlers: AnswerHandlers
-  /** The chunks received for each request. */
-  readonly #bodies: Buffer[][]
+  /** What was received for each request. */
+  readonly #bodies: PieceCollector[]
   #bytes = 0
   #timer: NodeJS.Timeout | undefined
 
   constructor(attempt: Attempt<DirectKind>, handlers: AnswerHandlers) {
     super(attempt)
     this.#handlers = handlers
-    this.#bodies = attempt.requests.map(() => [])
+    this.#bodies = attempt.requests.map(() => new PieceCollector())
   }
 
   start(): void {
@@ -234,7 +232,7 @@ class WholeAnswer extends AnswerReceiver {
     try {
       if (this.#bytes > maxAnswerBytes) throw new ProviderError('invalid_response', 'the answer is larger than 64 MB')
       this.attempt.client.collect(chunk.length)
-      this.#bodies[part]!.push(chunk)
+      this.#bodies[part]!.add(chunk)
     } catch (error) {
       this.#handlers.reject(error)
       this.abort()
@@ -262,13 +260,13 @@ class WholeAnswer extends AnswerReceiver {
 }
 
 /** The text of a body, whose characters may be split between chunks. */
-function textOf(chunks: readonly Buffer[]): string {
-  return withoutMark(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString()
+function textOf(pieces: PieceCollector): string {
+  return withoutMark(pieces.take()).toString()
 }
 
 /** Throws a SyntaxError for invalid JSON, or the ProviderError of a stream that is collected. `headers`: of the last answer. */
 function parseBodies(
-  bodies: readonly Buffer[][],
+  bodies: readonly PieceCollector[],
   requests: readonly UpstreamRequest[],
   headers: ResponseHeaders,
 ): ReceivedAnswer {

@@ -5,6 +5,7 @@ import { Readable } from 'node:stream'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type ErrorDetails, GatewayError } from '../base/errors.ts'
 import { noProxies, type Proxies, proxyFor } from '../base/proxies.ts'
+import { PieceCollector } from './byte-budget.ts'
 import { limitBytes } from './bytes.ts'
 import { compressionsIn } from './content-coding.ts'
 import { tunnelConnector } from './tunnel.ts'
@@ -182,12 +183,12 @@ export async function fetchPublic(
   hold: (bytes: number) => void = () => {},
 ): Promise<Fetched> {
   const { stream, contentType, url } = await openPublic(address, rules)
-  const pieces: Buffer[] = []
+  const pieces = new PieceCollector()
   for await (const piece of stream as AsyncIterable<Buffer>) {
     hold(piece.length)
-    pieces.push(piece)
+    pieces.add(piece)
   }
-  return { contentType, bytes: Buffer.concat(pieces), url }
+  return { contentType, bytes: pieces.take(), url }
 }
 
 type ToRefusal = (error: unknown) => unknown

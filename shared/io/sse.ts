@@ -8,6 +8,9 @@ export type ServerSentEvent = { event: string; data: string; stray?: true }
 
 /** Longer than any legitimate event (an image of 24 MB in base64). */
 const maxEventCharacters = 32 * 1024 * 1024
+/** So many tiny pieces in a row are joined: an array of them takes many times their characters. */
+const joinedPieces = 64
+const tinyCharacters = 256
 /** As decoded text, and as its UTF-8 bytes decoded as latin1. */
 const byteOrderMark = /^(?:\uFEFF|\u00EF\u00BB\u00BF)/
 
@@ -17,6 +20,8 @@ const byteOrderMark = /^(?:\uFEFF|\u00EF\u00BB\u00BF)/
  */
 export class EventCutter {
   #parts: string[] = []
+  /** How many of the last parts are tiny. */
+  #tiny = 0
   #length = 0
   /** The last characters of the buffered text: a blank line may be split between chunks. */
   #tail = ''
@@ -46,6 +51,7 @@ export class EventCutter {
   rest(): string {
     const text = this.#parts.length === 1 ? this.#parts[0]! : this.#parts.join('')
     this.#parts = []
+    this.#tiny = 0
     this.#length = 0
     this.#tail = ''
     return this.#unmarked(text)
@@ -61,6 +67,11 @@ export class EventCutter {
   #keep(text: string): void {
     if (text === '') return
     this.#parts.push(text)
+    this.#tiny = text.length < tinyCharacters ? this.#tiny + 1 : 0
+    if (this.#tiny === joinedPieces) {
+      this.#parts.push(this.#parts.splice(-joinedPieces).join(''))
+      this.#tiny = 0
+    }
     this.#length += text.length
     this.#tail = (this.#tail + text).slice(-2)
     if (this.#length > maxEventCharacters) throw new RangeError('a server-sent event is too long')

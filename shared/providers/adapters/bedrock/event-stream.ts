@@ -1,6 +1,7 @@
 import { crc32 } from 'node:zlib'
 import { EventStreamCodec } from '@smithy/eventstream-codec'
 import { fromUtf8, toUtf8 } from '@smithy/util-utf8'
+import { PieceCollector } from '../../../io/byte-budget.ts'
 import type { ResponseSink } from '../../../io/http.ts'
 
 /** The media type of streams in frames (`application/vnd.amazon.eventstream`). */
@@ -42,8 +43,7 @@ export function readAsEvents(sink: ResponseSink): ResponseSink {
 
 /** Cuts a body into frames, checks their checksums, and writes each as a server-sent event. */
 class FrameReader {
-  #chunks: Buffer[] = []
-  #bytes = 0
+  readonly #pieces = new PieceCollector()
   /** The length of the frame that has begun; 0 = not known yet. */
   #frameBytes = 0
   #isBroken = false
@@ -51,37 +51,32 @@ class FrameReader {
   /** The events of all frames that are now complete. After a frame that cannot be read, nothing more is. */
   read(chunk: Buffer): string {
     if (this.#isBroken) return ''
-    this.#chunks.push(chunk)
-    this.#bytes += chunk.length
+    this.#pieces.add(chunk)
     let events = ''
     try {
       for (let frame = this.#next(); frame !== null; frame = this.#next()) events += eventOf(frame)
     } catch (error) {
       this.#isBroken = true
-      this.#chunks = []
+      this.#pieces.clear()
       events += formatEvent(faultEvent, JSON.stringify({ message: (error as Error).message }))
     }
     return events
   }
 
-  /** The next complete frame; null until it is. A long one is joined once, however many chunks it has. */
+  /** The next complete frame; null until it is. A long one is joined once, however many pieces it has. */
   #next(): Buffer | null {
     if (this.#frameBytes === 0) {
-      if (this.#bytes < preludeBytes) return null
-      this.#frameBytes = frameLength(this.#joined())
+      if (this.#pieces.bytes < preludeBytes) return null
+      const beginning = this.#pieces.take()
+      this.#frameBytes = frameLength(beginning)
+      this.#pieces.add(beginning)
     }
-    if (this.#bytes < this.#frameBytes) return null
-    const joined = this.#joined()
+    if (this.#pieces.bytes < this.#frameBytes) return null
+    const joined = this.#pieces.take()
     const frame = joined.subarray(0, this.#frameBytes)
-    this.#chunks = joined.length > this.#frameBytes ? [joined.subarray(this.#frameBytes)] : []
-    this.#bytes -= this.#frameBytes
+    if (joined.length > this.#frameBytes) this.#pieces.add(joined.subarray(this.#frameBytes))
     this.#frameBytes = 0
     return frame
-  }
-
-  #joined(): Buffer {
-    if (this.#chunks.length > 1) this.#chunks = [Buffer.concat(this.#chunks)]
-    return this.#chunks[0]!
   }
 }
 
