@@ -5,7 +5,7 @@ type Path = (string | number)[]
 type Mutant = { what: string; answer: Answer }
 
 const maxEvents = 3
-const substitutes: Json[] = [undefined, null, 'hello', -1, {}, []]
+const substitutes: Json[] = [undefined, null, 'hello', -1, {}, [], { toString: 1 }]
 
 /**
  * Answers, about as many as `max`, of which one value is missing or another than it must be; none for an answer that is not
