@@ -6,6 +6,8 @@ export type ErrorText = { message: string; param: string | null }
 
 const nothing: ErrorText = { message: '', param: null }
 const maxDepth = 6
+/** Of longer texts the beginning is read, as of an error body: an event of a stream may have megabytes. */
+export const maxErrorCharacters = 64 * 1024
 const maxListed = 5
 /** The invalid field of a request, such as `messages[0].content`. */
 const fieldName = /^[\w.[\]-]{1,100}$/
@@ -43,7 +45,7 @@ export function readErrorText(body: unknown, depth = 0): ErrorText {
 }
 
 function fromText(text: string, depth: number): ErrorText {
-  const trimmed = text.trim()
+  const trimmed = text.slice(0, maxErrorCharacters).trim()
   if (/^[[{"]/.test(trimmed)) {
     const json = parseJsonOrNull(trimmed)
     if (json !== null) return readErrorText(json, depth + 1)

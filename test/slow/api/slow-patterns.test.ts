@@ -1,3 +1,4 @@
+import { events } from '../../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../../emulators/openai.ts'
 import { provisioningKey, rawCall } from '../../support/api/edge.ts'
 import { observe } from '../../support/chaos.ts'
@@ -165,4 +166,21 @@ test.serial('400 within bounds: subprotocols of many tabs, of a caller without a
   }
   // It took 60 to 90 ms, and many of them may come at once.
   t.true(Math.min(...blocksMs) < 50, `${blocksMs}`)
+})
+
+test.serial('502 within bounds: an error of megabytes in a stream of Claude', async t => {
+  const message = 'a-'.repeat(4 * kib * kib)
+  const error = { type: 'error', error: { type: 'invalid_request_error', message } }
+  const shot = (stream: boolean) => ({
+    path: '/v1/messages',
+    bearer: live,
+    body: { ...user('Hi'), model: 'claude-sonnet-4-5', max_tokens: 9, stream, provider: { only: ['anthropic'] } },
+  })
+  await send(shot(false))
+  const excess = await excessBy(async () => {
+    upstream.next(events([`event: error\ndata: ${JSON.stringify(error)}\n\n`]))
+    await send(shot(true))
+  })
+  // It blocked for most of a second.
+  t.is(excess, null)
 })

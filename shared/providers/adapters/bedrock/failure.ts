@@ -1,7 +1,7 @@
 import { asText } from '../../../base/as-text.ts'
 import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
-import { readErrorText } from '../../toolkit/error-text.ts'
+import { maxErrorCharacters, readErrorText } from '../../toolkit/error-text.ts'
 import { type Headers, parseJsonOrText } from '../../toolkit/json-fields.ts'
 import { modelFaultOf } from '../../toolkit/model-faults.ts'
 import { isAbsentModel, reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
@@ -50,7 +50,8 @@ function failureOf(type: string, body: string, status: number | null, headers: H
   const json = parseJsonOrText(body)
   const { message, __type: ownType = '', originalMessage } = Object(json) as Record<string, unknown>
   const name = (type || asText(ownType)).replace(/^.*#/, '').replace(/:.*$/, '').toLowerCase()
-  const text = [message, originalMessage].filter(Boolean).map(asText).join(': ') || readErrorText(json).message
+  const own = [message, originalMessage].filter(Boolean).map(asText).join(': ').slice(0, maxErrorCharacters)
+  const text = own || readErrorText(json).message
   const words = text.replace(account, '[redacted]')
   const fault = modelFaultOf([], words, null)
   if (fault) return new ProviderError('model_fault', words, { ...(status !== null && { status }), modelFault: fault })
