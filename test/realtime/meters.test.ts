@@ -287,6 +287,22 @@ test('any bytes and any events are read without a throw, and nothing absurd come
 
 const open = (text: string) => live.opening!(Buffer.from(text), target).toString()
 
+test('any value as an id is read without a throw, of an object with a toString of its own as well', t => {
+  const ids: unknown[] = [undefined, null, 7, '', [], {}, { toString: 1 }, [{ toString: 1 }]]
+  for (const { meter } of [realtime, live, gemini]) {
+    const events = ids.flatMap(id => [
+      { type: 'response.created', response: { id } },
+      { type: 'response.output_text.delta', response_id: id, delta: 'Well.' },
+      { type: 'response.done', response: { id, usage: usualUsage } },
+      { type: 'input_audio_buffer.committed', item_id: id },
+      { type: `${transcriptionEvent}.completed`, item_id: id, transcript: 'Well.' },
+      { type: 'response.event', delegation_id: id, event: { type: 'response.created', response: { id } } },
+      { type: 'response.event', delegation_id: id, event: { type: 'response.completed', response: { id } } },
+    ])
+    t.notThrows(() => read(meter(), settings({ model: 'whisper-1' }), ...events))
+  }
+})
+
 test('opening: the model is put in, and no other byte changes', t => {
   const changed: [sent: string, passed: string][] = [
     ['{"type":"session.start","session":{}}', '{"type":"session.start","session":{"model":"gpt-live-1"}}'],

@@ -59,15 +59,16 @@ export class PendingResponses {
 
   /**
    * Records that the provider began a response: that of the oldest request, if there is one, whose prompt is more
-   * precise than that of `work`.
+   * precise than that of `work`. Returns whether it is tracked.
    */
-  begin(id: unknown, work: PendingWork): void {
-    if (this.#running.has(id)) return
-    this.#reported.delete(String(id))
+  begin(id: unknown, work: PendingWork): boolean {
+    if (this.#running.has(id)) return true
+    if (typeof id === 'string') this.#reported.delete(id)
     const request = this.#requested.shift()
-    if (this.#running.size >= maxWorks) return
+    if (this.#running.size >= maxWorks) return false
     const prompt = request?.prompt ?? work.prompt
     this.#running.set(id, { ...work, prompt, hasBegun: true, sentMs: longAgo, dismissed: false })
+    return true
   }
 
   /** Counts relayed output; without a known id it counts for the oldest response. */

@@ -173,7 +173,8 @@ export class Meter implements RealtimeMeter {
     const isRequested = this.#responses.pendingWork.some(({ hasBegun }) => !hasBegun)
     const speaks = Array.isArray(modalities) ? modalities.includes('audio') : this.#hasAudioOutput
     const maxOutputTokens = max === undefined ? this.#maxOutputTokens : limitOf(max)
-    this.#responses.begin(id, newWork(this.#conversation.content, { hasAudioOutput: speaks, maxOutputTokens }))
+    const work = newWork(this.#conversation.content, { hasAudioOutput: speaks, maxOutputTokens })
+    if (!this.#responses.begin(id, work)) return
     this.#positions.set(id, isRequested ? this.#conversation.position : this.#earlierPosition)
   }
 
@@ -205,8 +206,8 @@ export class Meter implements RealtimeMeter {
     if (!ended && !this.#transcribes) return
     // The model in the settings at the begin: they may have changed since.
     const upstreamModel = ended ? ended.upstreamModel : this.#transcriptionModel
-    this.#transcripts.begin(itemId, this.#transcript(heardTokens, upstreamModel))
-    this.#committed.add(itemId)
+    const isTracked = this.#transcripts.begin(itemId, this.#transcript(heardTokens, upstreamModel))
+    if (isTracked) this.#committed.add(itemId)
   }
 
   #transcript(audioTokens: number, upstreamModel: string | null): PendingWork {
