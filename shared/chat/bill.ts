@@ -305,7 +305,12 @@ export function understood<T>(read: () => T): T {
   try {
     return read()
   } catch (error) {
-    if (!(error instanceof TypeError)) throw error
-    throw new ProviderError('invalid_response', 'The provider’s answer is not understood.', { cause: error })
+    throw misreadError(error)
   }
+}
+
+/** An error that was thrown while an answer was read: a ProviderError for one of its form, which is malformed; else itself. */
+export function misreadError(error: unknown): unknown {
+  if (!(error instanceof TypeError)) return error
+  return new ProviderError('invalid_response', 'The provider’s answer is not understood.', { cause: error })
 }

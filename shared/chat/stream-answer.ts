@@ -8,7 +8,7 @@ import type { Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import { AnswerReceiver, type Attempt, transportError } from './attempt.ts'
-import { isBilledAsStated } from './bill.ts'
+import { isBilledAsStated, misreadError } from './bill.ts'
 import type { StreamInfo } from './chat-format.ts'
 import type { ChatRunInput, ResponseStorage } from './run-input.ts'
 import type { AnswerRelay, StreamEnding } from './stream-relay.ts'
@@ -104,7 +104,7 @@ class StreamedAnswer extends AnswerReceiver {
     } catch (error) {
       // Output before the error is flushed, unless another provider can still take over.
       if (this.#answered) this.#write(relay.flush())
-      this.#end(error as Error)
+      this.#end(misreadError(error) as Error)
       this.abort()
     }
   }

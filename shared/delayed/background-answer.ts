@@ -1,6 +1,8 @@
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import type { ResponseStorage } from '../chat/run-input.ts'
 import { BufferedResponse } from '../engine/buffered-response.ts'
+import { internalError } from '../engine/failures.ts'
+import { isUnstorable } from '../io/outage.ts'
 import { endJob, failedEnd } from '../jobs/end.ts'
 import type { JobServices } from '../jobs/job-services.ts'
 import type { End, Job } from '../jobs/jobs.ts'
@@ -93,13 +95,22 @@ export class BackgroundAnswer implements JobAnswer {
   async save(admission: HoldAdmission): Promise<boolean> {
     await this.#recorder?.flush()
     const isEnded = await this.#store(admission).catch(async error => {
-      // Of other refusals waiting would not help: what the answer belongs to is gone.
-      if (!(error instanceof GatewayError) || error.code === 'service_unavailable') throw error
-      const end = this.isShown ? failedRunEnd(this.#job, admission, error) : failedEnd(error)
+      const refusal = this.#refusalOf(error)
+      // A store that is away may take it later.
+      if (!refusal) throw error
+      const end = this.isShown ? failedRunEnd(this.#job, admission, refusal) : failedEnd(refusal)
       return (await endJob(this.#services, this.#job.id, end)) !== null
     })
     await this.close()
     return isEnded
+  }
+
+  /** Why an answer cannot be stored at any time: what it belongs to is gone, or it has what no store takes; null = it may be later. */
+  #refusalOf(error: unknown): GatewayError | null {
+    if (error instanceof GatewayError) return error.code === 'service_unavailable' ? null : error
+    if (!isUnstorable(error)) return null
+    this.#services.log.error({ err: error, response: this.#row.id }, 'the response of a job cannot be stored')
+    return internalError(error)
   }
 
   async close(): Promise<void> {

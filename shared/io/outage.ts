@@ -147,6 +147,16 @@ function adapterErrorOf(error: unknown): AdapterError | undefined {
   return name === 'DriverAdapterError' ? (error as AdapterError) : meta?.driverAdapterError
 }
 
+/**
+ * True when the data itself cannot be stored, so that no later try can succeed: what Prisma cannot send, or PostgreSQL does not
+ * take (SQLSTATE class 22).
+ */
+export function isUnstorable(error: unknown): boolean {
+  if (!(error instanceof Error) || isOutage(error)) return false
+  const isUnsendable = error.name === 'PrismaClientValidationError' || error.name === 'PrismaClientUnknownRequestError'
+  return isUnsendable || sqlStateOf(error)?.startsWith('22') === true
+}
+
 /** The 503 for an unavailable store. */
 export function storeUnavailable(cause: unknown): GatewayError {
   return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {

@@ -376,6 +376,16 @@ test('a refusal that its protocol cannot classify counts by its status', t => {
   t.is(protocols.bedrock!.failure(400, {}, '{"__type":"constructor"}').reason, 'invalid_request')
 })
 
+test.serial('502 for a stream with a refusal that is no text, in a dialect that it is translated to', async t => {
+  for (const refusal of [odd, [odd]]) {
+    world.openai.next(events([`data: ${JSON.stringify(chatChunk({ content: 'Hi', refusal }))}\n\n`]))
+    const body = { ...saying('gpt-4.1', 'Hello', { stream: true, max_tokens: 9 }), provider: { only: ['openai'] } }
+    const { status, text: answer } = await ask(body, '/v1/messages')
+    t.is(status, 502, answer)
+    t.regex(answer, /upstream_invalid_response/)
+  }
+})
+
 test.serial('502 for an object that is no response, never a free answer', async t => {
   world.openai.next(json(200, { id: 'x' }), json(200, { id: 'x' }), json(200, { id: 'x' }))
   const answer = await ask({ model: 'gpt-5.1', input: 'Hello', provider: { only: ['openai'] } }, '/v1/responses')

@@ -1,6 +1,7 @@
 import { responseObject } from '../../api/schemas/responses.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
+import { json } from '../emulators/emulator.ts'
 import { broken } from '../support/batches/world.ts'
 import { readAnswer } from '../support/chat/dialects.ts'
 import { chargedNano, expectedNano } from '../support/chat/gateway.ts'
@@ -330,3 +331,41 @@ for (const [what, asked] of [
     const { data: items } = await client.conversations.items.list(conversation)
     t.is(items.length, 4)
   })
+
+/** Statuses and ids that no database takes, as a server may send them. */
+const oddAnswers: [what: string, status: unknown, id: string][] = [
+  ['without a status', undefined, 'msg_1'],
+  ['with a status of its own', 'succeeded', 'msg_1'],
+  ['with an object as its status', { done: true }, 'msg_1'],
+  ['with half a character in an id', 'completed', 'msg_\ud800'],
+]
+for (const [what, status, id] of oddAnswers)
+  test.serial(`completed after one call, and stored: an answer ${what}, in the background and directly`, async t => {
+    const account = await keepingAccount(world)
+    const client = world.sdk(account.live)
+    const content = [{ type: 'output_text', text: 'Hello', annotations: [] }]
+    const output = [{ type: 'message', id, role: 'assistant', status: 'completed', content }]
+    const usage = { input_tokens: 10, output_tokens: 5, total_tokens: 15 }
+    const answer = { id: 'resp_up', object: 'response', created_at: 1, status, model: 'm', output, usage }
+    world.openai.next(json(200, answer), json(200, answer))
+    const queued = (await client.responses.create(background)) as Response
+    const done = await untilOver(client, queued.id)
+    t.like(done, { status: 'completed', output_text: 'Hello' })
+    const direct = (await client.responses.create({ ...background, background: false, store: true })) as Response
+    t.like(direct, { status: 'completed', store: true })
+    t.is((await client.responses.retrieve(direct.id)).status, 'completed')
+    t.is(world.openai.requests.length, 2)
+  })
+
+test.serial('failed after one call, and not charged: a response that no store takes', async t => {
+  const account = await keepingAccount(world)
+  const client = world.sdk(account.live)
+  whileEnding = async () => {
+    throw Object.assign(new Error('Invalid value for argument'), { name: 'PrismaClientValidationError' })
+  }
+  const queued = (await client.responses.create(background)) as Response
+  const done = await untilOver(client, queued.id)
+  t.like(done, { status: 'failed' })
+  t.is(world.openai.requests.length, 1)
+  t.is(await chargedNano(world, account), 0)
+})

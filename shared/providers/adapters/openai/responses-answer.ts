@@ -1,7 +1,9 @@
+import { asText } from '../../../base/as-text.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { createdAt, isUnixTime } from '../../../base/time.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
+import type { ResponsesStatus } from '../../../kinds/responses-answer.ts'
 import { isBilledSearch } from '../../../kinds/web-search.ts'
 import type { ProviderError } from '../../provider-error.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
@@ -20,15 +22,26 @@ export function responseFrom(json: unknown): Json & { id: string; output: Json[]
   return json as Json & { id: string; output: Json[] }
 }
 
+const unfinished: ReadonlySet<unknown> = new Set<ResponsesStatus>(['queued', 'in_progress'])
+const finished: ReadonlySet<unknown> = new Set<ResponsesStatus>(['completed', 'incomplete', 'failed', 'cancelled'])
+
 /**
  * A response as OpenAI's are, the same object if it is one: servers give calls without arguments '' (openai/openai-agents-js#499),
- * and times with decimals (looplj/axonhub#2187).
+ * and times with decimals (looplj/axonhub#2187). `hasEnded`: whether nothing follows it. A status that OpenAI does not have could
+ * not be stored.
  */
-export function completeResponse<R extends Json>(response: R): R {
-  const { created_at: created, output } = response
+export function completeResponse<R extends Json>(response: R, hasEnded: boolean): R {
+  const { created_at: created, output, status: given } = response
   const items = Array.isArray(output) ? mapUnlessSame(output, item => completeItem(item as Json)) : []
-  if (items === output && (created === undefined || isUnixTime(created))) return response
-  return { ...response, output: items, created_at: createdAt(created) }
+  const status = statusOf(given, hasEnded)
+  if (items === output && status === given && (created === undefined || isUnixTime(created))) return response
+  return { ...response, status, output: items, created_at: createdAt(created) }
+}
+
+function statusOf(given: unknown, hasEnded: boolean): unknown {
+  if (finished.has(given)) return given
+  if (!hasEnded) return unfinished.has(given) ? given : 'in_progress'
+  return unfinished.has(given) ? 'incomplete' : 'completed'
 }
 
 /** An item that has ended, with arguments that clients can parse if it is a call; one that was cut off stays as it is. */
@@ -45,7 +58,7 @@ const policies = /_policy/
 /** The failure that a response with the status `failed` reports. */
 export function failureOfResponse({ error: given }: Json): ProviderError {
   const error = isObject(given) ? given : {}
-  const code = String(error.code ?? '')
+  const code = asText(error.code ?? '')
   if (policies.test(code)) return reportedFailure({ error: { ...error, code: 'content_policy_violation' } })
   return reportedFailure({ error: requestFaults.test(code) ? { ...error, type: 'invalid_request_error' } : error })
 }

@@ -87,7 +87,7 @@ function completeEvent(event: Json): Json {
     return complete === item ? event : { ...event, item: complete }
   }
   if (!isObject(response)) return event
-  const complete = completeResponse(response)
+  const complete = completeResponse(response, type === 'response.completed' || type === 'response.incomplete')
   return complete === response ? event : { ...event, response: complete }
 }
 
