@@ -386,6 +386,34 @@ test.serial('502 for a stream with a refusal that is no text, in a dialect that 
   }
 })
 
+const callsOf = (count: number) =>
+  Array.from({ length: count }, (_, index) => ({
+    index,
+    id: `call_of_${index}`,
+    type: 'function',
+    function: { name: 'look', arguments: '{}' },
+  }))
+for (const path of ['/v1/chat/completions', '/v1/messages'])
+  test.serial(`200 with 2,000 calls of functions, 502 for more than any model makes: ${path}`, async t => {
+    for (const [count, expected] of [
+      [2_000, 200],
+      [3_000, 502],
+    ] as const)
+      for (const stream of [false, true]) {
+        const calls = callsOf(count)
+        const delta = { role: 'assistant', content: null, tool_calls: calls }
+        const chunks = [chatChunk(delta), chatChunk({}, 'tool_calls')].map(one => `data: ${JSON.stringify(one)}\n\n`)
+        const choices = [{ index: 0, message: delta, finish_reason: 'tool_calls' }]
+        const whole = json(200, { id: 'c', object: 'chat.completion', created: 1, model: 'm', choices })
+        world.openai.next(stream ? events([...chunks, 'data: [DONE]\n\n']) : whole)
+        const asked = { stream, max_tokens: 9, provider: { only: ['openai'] } }
+        const { status, text: answer } = await ask(saying('gpt-4o', 'Hello', asked), path)
+        t.is(status, expected, answer.slice(0, 300))
+        if (expected === 200) t.true(answer.includes('call_of_1999'))
+        else t.regex(answer, /upstream_invalid_response/)
+      }
+  })
+
 test.serial('502 for an object that is no response, never a free answer', async t => {
   world.openai.next(json(200, { id: 'x' }), json(200, { id: 'x' }), json(200, { id: 'x' }))
   const answer = await ask({ model: 'gpt-5.1', input: 'Hello', provider: { only: ['openai'] } }, '/v1/responses')

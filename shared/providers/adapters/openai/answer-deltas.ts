@@ -1,10 +1,11 @@
+import { asText } from '../../../base/as-text.ts'
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { type Called, type FinishReason, finishWith } from '../../../kinds/chat.ts'
 import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
 import type { Json } from '../../toolkit/json-fields.ts'
 import { withTextContent } from './answer.ts'
-import { identifies, isGiven, typeOf } from './tool-calls.ts'
+import { assertCallCount, identifies, isGiven, typeOf } from './tool-calls.ts'
 
 /** A call in progress. `index` and `id` are what clients see, `source` and `sourceId` the server's own. */
 type OpenCall = {
@@ -20,14 +21,36 @@ type OpenCall = {
 /** One choice so far. */
 class ChoiceProgress {
   readonly calls: OpenCall[] = []
+  readonly #bySource = new Map<unknown, OpenCall>()
+  readonly #indexes = new Set<number>()
+  readonly #ids = new Set<string>()
+  /** The index after the highest one. */
+  nextIndex = 0
   hasRole = false
   hasFunctionCall = false
   hasFunctionArguments = false
 
+  /** Adds a call. Throws a ProviderError for more than an answer can have. */
+  begin(call: OpenCall): void {
+    assertCallCount(this.calls.push(call))
+    const { source, index, id } = call
+    this.#bySource.set(source, call)
+    this.#indexes.add(index)
+    this.#ids.add(id)
+    this.nextIndex = Math.max(this.nextIndex, index + 1)
+  }
+
+  hasIndex(index: number): boolean {
+    return this.#indexes.has(index)
+  }
+
+  hasId(id: string): boolean {
+    return this.#ids.has(id)
+  }
+
   /** The latest call with the server's own index `source`. */
   at(source: unknown): OpenCall | undefined {
-    for (let i = this.calls.length - 1; i >= 0; i--) if (this.calls[i]!.source === source) return this.calls[i]
-    return undefined
+    return this.#bySource.get(source)
   }
 
   get called(): Called {
@@ -104,6 +127,7 @@ export class AnswerDeltas {
 }
 
 function areUsual(calls: readonly unknown[], progress: ChoiceProgress): boolean {
+  assertCallCount(calls.length)
   for (const call of calls) if (!isUsual(call, progress)) return false
   return calls.length < 2 || new Set(calls.map(call => (call as OpenCall).index)).size === calls.length
 }
@@ -143,10 +167,9 @@ function deltaOf(given: Json, progress: ChoiceProgress): Json {
 }
 
 function begun(given: Json, progress: ChoiceProgress): Json {
-  const { calls } = progress
-  const isFree = Number.isInteger(given.index) && !calls.some(({ index }) => index === given.index)
-  const index = isFree ? (given.index as number) : calls.reduce((next, call) => Math.max(next, call.index + 1), 0)
-  const id = identifies(given.id) && !calls.some(call => call.id === given.id) ? given.id : newId('call')
+  const isFree = Number.isInteger(given.index) && !progress.hasIndex(given.index as number)
+  const index = isFree ? (given.index as number) : progress.nextIndex
+  const id = identifies(given.id) && !progress.hasId(given.id) ? given.id : newId('call')
   const type = isGiven(given.type) ? given.type : typeOf(given)
   const fn = isObject(given.function) ? given.function : {}
   const name = typeof fn.name === 'string' ? fn.name : ''
@@ -154,7 +177,7 @@ function begun(given: Json, progress: ChoiceProgress): Json {
   const isFunction = type === 'function'
   const begins = beginningOf(fn.arguments)
   const call = { index, source, id, sourceId: given.id, name, isFunction, hasArguments: !isBlank(begins) }
-  calls.push(call)
+  progress.begin(call)
   return { ...given, index, id, type, ...(call.isFunction && { function: { ...fn, arguments: begins } }) }
 }
 
@@ -180,7 +203,7 @@ function record(given: Json, progress: ChoiceProgress): void {
   }
   const { index, id, type } = given as { index: number; id: string; type: string }
   const isFunction = type === 'function'
-  progress.calls.push({ index, source: index, id, sourceId: id, name: String(fn.name ?? ''), isFunction, hasArguments })
+  progress.begin({ index, source: index, id, sourceId: id, name: asText(fn.name ?? ''), isFunction, hasArguments })
 }
 
 /** The first part of the arguments; '' for what servers write where there are none. */

@@ -1,7 +1,7 @@
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
-import type { Json } from '../../toolkit/json-fields.ts'
+import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 
 /** Puts right what servers leave out of the calls of an answer; OpenAI's own calls stay as they are. */
 
@@ -14,11 +14,20 @@ export function argumentsText(value: unknown): string {
   return isWithoutArguments(text) ? '{}' : text
 }
 
+/** More calls than any model makes at once. Each is compared with the others, here and where an answer is translated. */
+const maxCalls = 2_048
+
+/** Throws a ProviderError `invalid_response` for more calls than an answer can have. */
+export function assertCallCount(count: number): void {
+  if (count > maxCalls) throw invalidResponse(`it has more than ${maxCalls} calls`)
+}
+
 /**
  * The calls of a complete message: each with `id`, `type` and arguments. Mistral's have no `type`, those of Google's
  * OpenAI endpoint the id ''. The same list where nothing is missing; entries that are no call are left out.
  */
 export function completeCalls(calls: readonly unknown[]): readonly unknown[] {
+  assertCallCount(calls.length)
   const ids = new Set<unknown>()
   const completed = calls.filter(isObject).map(call => {
     const complete = completeCall(call, ids)
