@@ -311,6 +311,7 @@ export function understood<T>(read: () => T): T {
 
 /** An error that was thrown while an answer was read: a ProviderError for one of its form, which is malformed; else itself. */
 export function misreadError(error: unknown): unknown {
-  if (!(error instanceof TypeError)) return error
+  // Of a list with more entries than a function takes arguments, or an event that is too long.
+  if (!(error instanceof TypeError || error instanceof RangeError)) return error
   return new ProviderError('invalid_response', 'The provider’s answer is not understood.', { cause: error })
 }
