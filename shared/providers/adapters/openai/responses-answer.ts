@@ -27,21 +27,21 @@ const finished: ReadonlySet<unknown> = new Set<ResponsesStatus>(['completed', 'i
 
 /**
  * A response as OpenAI's are, the same object if it is one: servers give calls without arguments '' (openai/openai-agents-js#499),
- * and times with decimals (looplj/axonhub#2187). `hasEnded`: whether nothing follows it. A status that OpenAI does not have could
- * not be stored.
+ * and times with decimals (looplj/axonhub#2187). `ending`: what its end has said of it; null = more follows. A status that OpenAI does
+ * not have could not be stored.
  */
-export function completeResponse<R extends Json>(response: R, hasEnded: boolean): R {
+export function completeResponse<R extends Json>(response: R, ending: ResponsesStatus | null): R {
   const { created_at: created, output, status: given } = response
   const items = Array.isArray(output) ? mapUnlessSame(output, item => completeItem(item as Json)) : []
-  const status = statusOf(given, hasEnded)
+  const status = statusOf(given, ending)
   if (items === output && status === given && (created === undefined || isUnixTime(created))) return response
   return { ...response, status, output: items, created_at: createdAt(created) }
 }
 
-function statusOf(given: unknown, hasEnded: boolean): unknown {
+function statusOf(given: unknown, ending: ResponsesStatus | null): unknown {
   if (finished.has(given)) return given
-  if (!hasEnded) return unfinished.has(given) ? given : 'in_progress'
-  return unfinished.has(given) ? 'incomplete' : 'completed'
+  if (ending === null) return unfinished.has(given) ? given : 'in_progress'
+  return unfinished.has(given) ? 'incomplete' : ending
 }
 
 /** An item that has ended, with arguments that clients can parse if it is a call; one that was cut off stays as it is. */

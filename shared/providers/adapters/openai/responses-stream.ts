@@ -2,7 +2,7 @@ import { isObject } from '../../../base/is-object.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import { isEventStream, parseEvents } from '../../../io/sse.ts'
-import type { ResponsesEvent } from '../../../kinds/responses-answer.ts'
+import type { ResponsesEvent, ResponsesStatus } from '../../../kinds/responses-answer.ts'
 import { ProviderError } from '../../provider-error.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
@@ -75,6 +75,12 @@ export function collectResponse(text: string, provider: ProviderRow): unknown {
   return response
 }
 
+/** The events that end a response without a failure. */
+const endings: ReadonlyMap<unknown, ResponsesStatus> = new Map([
+  ['response.completed', 'completed'],
+  ['response.incomplete', 'incomplete'],
+])
+
 /** An event as OpenAI's are, the same object if it is one. */
 function completeEvent(event: Json): Json {
   const { type, item, response } = event
@@ -87,7 +93,7 @@ function completeEvent(event: Json): Json {
     return complete === item ? event : { ...event, item: complete }
   }
   if (!isObject(response)) return event
-  const complete = completeResponse(response, type === 'response.completed' || type === 'response.incomplete')
+  const complete = completeResponse(response, endings.get(type) ?? null)
   return complete === response ? event : { ...event, response: complete }
 }
 

@@ -21,7 +21,7 @@ export const responses: DirectAdapter<'responses'> = {
     if (isObject(json) && isObject(json.error) && json.object !== 'response') throw reportedFailure(json)
     const response = responseFrom(json)
     if (response.status === 'failed' || response.status === 'cancelled') throw failureOfResponse(response)
-    return completeResponse(response, true) as unknown as ResponsesObject
+    return completeResponse(response, 'completed') as unknown as ResponsesObject
   },
   stream: ({ target }) => new ResponsesEventReader(target.provider),
   usage: (json, { target }) => usageOf(responseFrom(json), target.provider),
