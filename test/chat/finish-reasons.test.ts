@@ -133,6 +133,30 @@ for (const [server, model, emulator, calls, text] of cases)
       })
   }
 
+test.serial('200 for an answer of Azure’s that its content filter has withheld, which has no message', async t => {
+  const { live: key } = await world.gateway.account()
+  const filtered = { hate: { filtered: true, severity: 'high' }, violence: { filtered: false, severity: 'safe' } }
+  const choice = { content_filter_results: filtered, finish_reason: 'content_filter', index: 0, logprobs: null }
+  const usage = { completion_tokens: 19, prompt_tokens: 15, total_tokens: 34 }
+  const head = { id: 'chatcmpl-1', object: 'chat.completion', created: 1_714_038_380, model: 'gpt-35-turbo' }
+  const expected: [path: string, read: (answer: Any) => unknown, value: unknown][] = [
+    [
+      '/v1/chat/completions',
+      ({ choices: [one] }) => [one.message, one.finish_reason],
+      [{ role: 'assistant', content: null }, 'content_filter'],
+    ],
+    ['/v1/messages', answer => [answer.content, answer.stop_reason], [[], 'refusal']],
+  ]
+  for (const [path, read, value] of expected) {
+    world.openai.next(json(200, { ...head, choices: [choice], usage }))
+    const body = { model: 'gpt-4.1', provider: { only: ['openai'] }, ...dialects[path]!.body }
+    const response = await world.gateway.fetch(path, { key, body })
+    t.is(response.status, 200)
+    t.deepEqual(read(await response.json()), value)
+    t.is((await generationOf(world, response.headers.get('x-generation-id')!)).completionTokens, 19)
+  }
+})
+
 test.serial(
   'an answer that its server stopped is a failure: the next provider is asked, a stream ends with an error',
   async t => {

@@ -173,6 +173,22 @@ export const servers: Record<string, Form> = {
     usage: { ...counted, ...cached },
     created: 1_795_132_800.4821,
   },
+  /** Control tokens of gpt-oss in the names of calls (NorthlandPositronics/Cogtrix#2023; vLLM: vllm-project/vllm#35906). */
+  Cerebras: {
+    message: said => ({
+      role: 'assistant',
+      content: said.text ?? null,
+      reasoning: said.reasoning,
+      ...plainCalls(withTokens(said)),
+    }),
+    deltas: said => [
+      { role: 'assistant' },
+      ...parts(said.reasoning).map(reasoning => ({ reasoning })),
+      ...parts(said.text).map(toContent),
+      ...(said.calls ? [plainCalls(withTokens(said))] : []),
+    ],
+    usage: { ...counted, ...cached },
+  },
   /** Id and name in every delta, nulls in others (mistralai/mistral-vibe#552, vercel/ai#1866: vLLM, SGLang, GLM). */
   vLLM: {
     message: said => ({
@@ -238,6 +254,10 @@ function plainCalls(said: Said): Json {
     type: 'function',
     function: { name: call.name, arguments: argumentsOf(call) },
   }))
+}
+
+function withTokens({ calls = [], ...said }: Said): Said {
+  return { ...said, calls: calls.map(call => ({ ...call, name: `${call.name}<|channel|>commentary` })) }
 }
 
 function listForNone({ name, args }: { name: string; args?: object }, index: number): Json {

@@ -268,6 +268,19 @@ test.serial('tool calls and their results make a conversation, streamed and not'
   t.is(JSON.parse(last.text).choices[0].message.content, 'Echo: 5C 5C')
 })
 
+test.serial('200 with the name of a tool that gpt-oss called with control tokens, streamed and not', async t => {
+  const { live } = await createAccount(gateway.services)
+  const toolUse = { toolUseId: 'tooluse_1', name: 'get_weather<|channel|>commentary', input: { city: 'Oslo' } }
+  const ask = { ...saying('gpt-oss-120b', 'weather?'), tools: [weather], provider: { only: ['bedrock/us-east-1'] } }
+  const reply = converseReply({ content: [{ toolUse }], stopReason: 'tool_use' })
+  virginia.next(reply, reply)
+  const whole = JSON.parse((await post('/v1/chat/completions', live, ask)).text).choices[0].message.tool_calls[0]
+  t.is(whole.function.name, 'get_weather')
+  const streamed = dataOf((await post('/v1/chat/completions', live, { ...ask, stream: true })).text)
+  const names = streamed.flatMap(event => event.choices?.[0]?.delta?.tool_calls?.[0]?.function.name ?? [])
+  t.deepEqual(names, ['get_weather'])
+})
+
 test.serial('reasoning state goes back to Converse as it came, and nowhere else', async t => {
   const account = await createAccount(gateway.services)
   const only = { provider: { only: ['bedrock/us-east-1'], ignore: ['bedrock/us-east-1/anthropic'] } }

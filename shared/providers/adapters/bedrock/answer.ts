@@ -7,6 +7,7 @@ import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
+import { calledName } from '../../toolkit/called-name.ts'
 import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 
@@ -99,7 +100,10 @@ function toolCallFrom({ toolUseId, name, input }: Json): ToolCall {
   return {
     id: textIn(toolUseId, 'toolUseId'),
     type: 'function',
-    function: { name: textIn(name, 'tool name'), arguments: JSON.stringify(objectIn(input ?? {}, 'tool input')) },
+    function: {
+      name: calledName(textIn(name, 'tool name')),
+      arguments: JSON.stringify(objectIn(input ?? {}, 'tool input')),
+    },
   }
 }
 

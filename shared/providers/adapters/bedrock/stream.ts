@@ -3,6 +3,7 @@ import { unixNow } from '../../../base/time.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { calledName } from '../../toolkit/called-name.ts'
 import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 import { finishReason, usageFrom } from './answer.ts'
@@ -62,7 +63,7 @@ export class ConverseDecoder implements StreamDecoder<ChatChunk> {
     const tool = { index: this.#toolCount++, hasInput: false }
     this.#tools.set(index, tool)
     const id = textIn(toolUseId, 'toolUseId')
-    const call = { name: textIn(name, 'tool name'), arguments: '' }
+    const call = { name: calledName(textIn(name, 'tool name')), arguments: '' }
     return this.#chunk({ tool_calls: [{ index: tool.index, id, type: 'function', function: call }] })
   }
 

@@ -3,6 +3,7 @@ import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { type Called, type FinishReason, finishWith } from '../../../kinds/chat.ts'
 import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
+import { calledName } from '../../toolkit/called-name.ts'
 import type { Json } from '../../toolkit/json-fields.ts'
 import { withTextContent } from './answer.ts'
 import { assertCallCount, identifies, isGiven, typeOf } from './tool-calls.ts'
@@ -141,9 +142,8 @@ function isUsual(call: unknown, progress: ChoiceProgress): boolean {
     return known.index === call.index && !isGiven(id) && (!isObject(fn) || (!fn.name && isOptionalText(fn.arguments)))
   if (!identifies(id) || !isGiven(call.type)) return false
   if (call.type !== 'function') return true
-  return (
-    isObject(fn) && isGiven(fn.name) && typeof fn.arguments === 'string' && fn.arguments === beginningOf(fn.arguments)
-  )
+  if (!isObject(fn) || !isGiven(fn.name) || fn.name !== calledName(fn.name)) return false
+  return typeof fn.arguments === 'string' && fn.arguments === beginningOf(fn.arguments)
 }
 
 function isOptionalText(value: unknown): boolean {
@@ -172,13 +172,14 @@ function begun(given: Json, progress: ChoiceProgress): Json {
   const id = identifies(given.id) && !progress.hasId(given.id) ? given.id : newId('call')
   const type = isGiven(given.type) ? given.type : typeOf(given)
   const fn = isObject(given.function) ? given.function : {}
-  const name = typeof fn.name === 'string' ? fn.name : ''
+  const name = typeof fn.name === 'string' ? calledName(fn.name) : ''
   const source = Number.isInteger(given.index) ? (given.index as number) : index
   const isFunction = type === 'function'
   const begins = beginningOf(fn.arguments)
   const call = { index, source, id, sourceId: given.id, name, isFunction, hasArguments: !isBlank(begins) }
   progress.begin(call)
-  return { ...given, index, id, type, ...(call.isFunction && { function: { ...fn, arguments: begins } }) }
+  const called = { ...fn, ...(name && { name }), arguments: begins }
+  return { ...given, index, id, type, ...(call.isFunction && { function: called }) }
 }
 
 /** A later delta of a call, without what clients would append to the first: they join texts of any member. */
@@ -186,10 +187,11 @@ function continued(given: Json, call: OpenCall): Json {
   const { id: _id, type: _type, function: fn, ...others } = given
   if (!isObject(fn)) return { ...others, index: call.index }
   const { name, ...rest } = fn
-  const addsName = isGiven(name) && name !== call.name
-  if (addsName) call.name += name
+  const piece = isGiven(name) ? calledName(name) : ''
+  const addsName = piece !== '' && piece !== call.name && !piece.startsWith('<|')
+  if (addsName) call.name += piece
   call.hasArguments ||= !isBlank(fn.arguments)
-  const part = { ...rest, ...(addsName && { name }), arguments: textOf(fn.arguments) }
+  const part = { ...rest, ...(addsName && { name: piece }), arguments: textOf(fn.arguments) }
   return { ...others, index: call.index, function: part }
 }
 

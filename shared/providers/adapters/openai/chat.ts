@@ -52,7 +52,7 @@ import { completeCalls, completeFunction } from './tool-calls.ts'
  *
  * - A call has `id`, `type`, arguments that are text, `"{}"` where there are none, and an `index` in streams. What
  *   begins another call is another id at the same index, or an id or a name where there is no index. A repeated id or
- *   name is left out: clients append it.
+ *   name is left out: clients append it. Names have no control tokens.
  * - `stop` with calls becomes `tool_calls`, except where `tool_choice` names the function: there OpenAI itself says
  *   `stop`. `tool_calls` without calls becomes `stop`. `abort` is a failure.
  * - `created` is a whole number.
@@ -108,20 +108,29 @@ function isForced({ tool_choice: choice, function_call: fn }: ChatRequest): bool
 type Choice = ChatCompletion['choices'][number]
 
 function choiceFrom(choice: unknown, position: number, isForced: boolean): Choice {
-  if (!isObject(choice) || !isObject(choice.message)) throw invalidResponse(`choice ${position} has no message`)
-  const message = withWholeCharacters(withTextContent(withCalls(withReasoning(choice.message), position)))
+  const given = isObject(choice) ? messageOf(choice) : undefined
+  if (!isObject(choice) || !given) throw invalidResponse(`choice ${position} has no message`)
+  const message = withWholeCharacters(withTextContent(withCalls(withReasoning(given), position)))
   const { content = null, tool_calls: toolCalls, function_call: fn } = message
   if (content !== null && typeof content !== 'string')
     throw invalidResponse(`the content of choice ${position} is not text`)
   const called = (toolCalls as unknown[] | null | undefined)?.length ? 'tool_calls' : fn ? 'function_call' : null
-  const given = finishReason(choice)
   // A server that omits the reason of a response with tool calls still requests them to be run.
-  const reason = finishWith(given, called, isForced && Boolean(choice.finish_reason))
+  const reason = finishWith(finishReason(choice), called, isForced && Boolean(choice.finish_reason))
   const index = indexOf(choice, position)
   const isSame = message === choice.message && message.role === 'assistant' && message.content === content
   if (isSame && choice.index === index && choice.finish_reason === reason && !choice.usage) return choice as Choice
   const { usage: _usage, ...others } = choice
   return { ...others, index, message: { ...message, role: 'assistant', content }, finish_reason: reason } as Choice
+}
+
+/**
+ * The message of a choice. Azure leaves it out where its content filter has withheld the answer (recorded in `test_chat_content_filtering`
+ * of opentelemetry-instrumentation-openai 0.62.4; learn.microsoft.com/azure/ai-services/openai/concepts/content-filter).
+ */
+function messageOf(choice: Json): Json | undefined {
+  if (isObject(choice.message)) return choice.message
+  return choice.message == null && finishReason(choice) === 'content_filter' ? { content: null } : undefined
 }
 
 /** The message with complete calls. */

@@ -1,6 +1,7 @@
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
+import { calledName } from '../../toolkit/called-name.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 
 /** Puts right what servers leave out of the calls of an answer; OpenAI's own calls stay as they are. */
@@ -53,7 +54,7 @@ function withArguments(call: Json): Json {
 /** A function's name and arguments, as in a call and in the older `function_call`. */
 export function completeFunction(fn: Json): Json {
   const text = argumentsText(fn.arguments)
-  const name = typeof fn.name === 'string' ? fn.name : ''
+  const name = typeof fn.name === 'string' ? calledName(fn.name) : ''
   return fn.arguments === text && fn.name === name ? fn : { ...fn, name, arguments: text }
 }
 
