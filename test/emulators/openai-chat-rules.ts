@@ -10,7 +10,7 @@ import {
   tooLong,
 } from './chat-rule.ts'
 import { effortsOf, isReasoner } from './openai-responses.ts'
-import { openAiSchemaFault } from './schema-rules.ts'
+import { lookaroundFault, openAiSchemaFault } from './schema-rules.ts'
 
 /** The fields of OpenAI's chat completions: openai-node, resources/chat/completions/completions.ts */
 const openAiFields = new Set(
@@ -69,9 +69,16 @@ export const openaiRules: readonly Rule[] = [
     source: 'schema-rules.ts',
     refusal: ({ tools }) =>
       firstOf<Any, Any>(tools, ({ function: fn }, index) => {
-        const fault = fn && openAiSchemaFault(fn.name, fn.parameters)
+        const fault = fn && (openAiSchemaFault(fn.name, fn.parameters) ?? lookaroundFault(fn.parameters))
         return fault && refused(fault, `tools[${index}].function.parameters`, 'invalid_function_parameters')
       }),
+  },
+  {
+    source: 'schema-rules.ts',
+    refusal: ({ response_format: format }) => {
+      const fault = lookaroundFault(format?.json_schema?.schema)
+      return fault && refused(fault, 'response_format', 'invalid_json_schema')
+    },
   },
   {
     source: 'openai-node: FunctionDefinition.name, "with a maximum length of 64"',

@@ -2,6 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
 import { json, type Reply } from './emulator.ts'
 import { refusalOfTier, tierOf } from './openai-tiers.ts'
+import { lookaroundFault } from './schema-rules.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape, as they came over the wire
 type Body = any
@@ -113,6 +114,8 @@ function settingFault(body: Body): Reply | null {
       'max_output_tokens',
       'integer_below_min_value',
     )
+  const lookaround = lookaroundFault(body.text?.format?.schema)
+  if (lookaround) return invalid(lookaround, 'text.format.schema', 'invalid_json_schema')
   for (const name of ['user', 'prompt_cache_key', 'safety_identifier'])
     if (body[name]?.length > 64) return tooLong(name, body[name])
   return null
@@ -135,6 +138,8 @@ function toolFault({ tools, input }: Body): Reply | null {
         `${at}.parameters`,
         'invalid_function_parameters',
       )
+    const lookaround = lookaroundFault(parameters)
+    if (lookaround) return invalid(lookaround, `${at}.parameters`, 'invalid_function_parameters')
     if (defer_loading && !searches)
       return invalid('Deferred tools require the tool_search tool.', `${at}.defer_loading`)
   }

@@ -112,6 +112,14 @@ export function openAiSchemaFault(name: string, schema: Any): string | null {
   return null
 }
 
+/** vercel/ai#21037 and SmartBear/smartbear-mcp#491 of tools, existential-birds/daydream#304 of formats. */
+export function lookaroundFault(schema: Any): string | null {
+  const looks = (pattern = '') => /\(\?<?[=!]/.test(pattern.replace(/\\./g, ''))
+  const found = nodesOf(schema).find(({ schema: node }) => looks(node.pattern))
+  const at = ['$', ...(found?.path ?? []), 'pattern'].join('.')
+  return found ? `Invalid JSON schema: regex lookaround is not supported. Found at ${at}.` : null
+}
+
 /**
  * Strict schemas at Groq: eigent-ai/eigent#1786 and Meridiona/meridian#811 (`additionalProperties`), run-llama/LlamaIndexTS#2202 and
  * laravel/ai#923 (`required`).

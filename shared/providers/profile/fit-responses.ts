@@ -9,7 +9,7 @@ import type { Target } from '../contract.ts'
 import { parseableArguments } from '../toolkit/call-arguments.ts'
 import { CallIds } from './call-ids.ts'
 import { fitSettings } from './fit-chat.ts'
-import { fitParametersSchema } from './fit-schema.ts'
+import { fitFormatSchema, fitParametersSchema } from './fit-schema.ts'
 import { Fitting, SchemaGrowth } from './fitting.ts'
 
 type Changes = Partial<Record<keyof ResponsesRequest, unknown>>
@@ -129,4 +129,18 @@ export function withFittedParameters(
     new SchemaGrowth(),
   )
   return { tool: schema === tool.parameters ? tool : { ...tool, parameters: schema }, losesMeaning }
+}
+
+/** The text options with a schema that the target accepts, the same object if it is; `losesMeaning`: a rule is told in a text. */
+export function withFittedFormat(
+  text: ResponsesRequest['text'],
+  target: Target,
+): { text: ResponsesRequest['text']; losesMeaning: boolean } {
+  const format: Record<string, unknown> | null | undefined = text?.format
+  const { schema: dialect } = profileOf(target)
+  if (!isObject(format) || !isObject(format.schema) || dialect !== 'with_properties')
+    return { text, losesMeaning: false }
+  const { schema, losesMeaning } = fitFormatSchema(format.schema, dialect, new SchemaGrowth())
+  if (schema === format.schema) return { text, losesMeaning }
+  return { text: { ...text, format: { ...format, schema } } as ResponsesRequest['text'], losesMeaning }
 }

@@ -10,6 +10,7 @@ import {
   geminiNode,
   inDraft2020,
   openAiNode,
+  patternNode,
   resolvedNode,
   type Schema,
 } from './schema-nodes.ts'
@@ -33,7 +34,15 @@ const nodes: Record<Dialect, FitNode> = {
  * description, which the model reads. Null as dialect: any schema of the present draft.
  */
 export function fitSchema(schema: Schema, dialect: Dialect | null, merger: AlternativesMerger): FittedSchema {
-  const fitter = new SchemaFitter(dialect && nodes[dialect], merger)
+  const fitNode = dialect && nodes[dialect]
+  return fitNodes(schema, merger, (node, lose) => {
+    const current = inDraft2020(node)
+    return fitNode ? fitNode(current, lose, merger) : current
+  })
+}
+
+function fitNodes(schema: Schema, merger: AlternativesMerger, fitNode: FitNode): FittedSchema {
+  const fitter = new SchemaFitter(fitNode, merger)
   return { schema: fitter.fit(schema, 0) as Schema, losesMeaning: fitter.losesMeaning }
 }
 
@@ -78,18 +87,17 @@ const named = new Set(['properties', '$defs', 'definitions', 'patternProperties'
 
 class SchemaFitter {
   losesMeaning = false
-  readonly #fitNode: FitNode | null
+  readonly #fitNode: FitNode
   readonly #merger: AlternativesMerger
 
-  constructor(fitNode: FitNode | null, merger: AlternativesMerger) {
+  constructor(fitNode: FitNode, merger: AlternativesMerger) {
     this.#fitNode = fitNode
     this.#merger = merger
   }
 
   fit(node: unknown, depth: number): unknown {
     if (!isObject(node) || depth > maxDepth) return node
-    let fitted = inDraft2020(node)
-    if (this.#fitNode) fitted = this.#fitNode(fitted, this.#lose, this.#merger)
+    let fitted = this.#fitNode(node, this.#lose, this.#merger)
     for (const name of Object.keys(fitted)) {
       const value = fitted[name]
       const inner = this.#fitMember(name, value, depth + 1)
@@ -116,6 +124,12 @@ class SchemaFitter {
   }
 }
 
+/** Fits the schema of an answer. What OpenAI requires of a tool's parameters does not apply to it, apart from patterns. */
+export function fitFormatSchema(schema: Schema, dialect: Dialect, growth: SchemaGrowth): FittedSchema {
+  const merger = new AlternativesMerger(schema, growth)
+  return dialect === 'with_properties' ? fitNodes(schema, merger, patternNode) : fitSchema(schema, dialect, merger)
+}
+
 /** Fits the schema of the answer, if its format has one. */
 export function fitAnswerSchema(fitting: Fitting): void {
   const { response_format: format } = fitting.body
@@ -123,11 +137,7 @@ export function fitAnswerSchema(fitting: Fitting): void {
   if (format?.type !== 'json_schema' || !format.json_schema.schema) return
   const { schema: given, strict } = format.json_schema
   const losesStrict = strict === true && strictSchemas === 'closed_required' && !isStrict(given)
-  // What OpenAI requires of a tool's parameters does not apply to the schema of an answer.
-  const { schema, losesMeaning } =
-    dialect === 'with_properties'
-      ? { schema: given, losesMeaning: false }
-      : fitSchema(given, dialect, new AlternativesMerger(given, fitting.schemaGrowth))
+  const { schema, losesMeaning } = fitFormatSchema(given, dialect, fitting.schemaGrowth)
   if (schema === given && !losesStrict) return
   const json_schema = { ...format.json_schema, schema, ...(losesStrict && { strict: false }) }
   if (losesMeaning || losesStrict) fitting.adjust('response_format', { ...format, json_schema })

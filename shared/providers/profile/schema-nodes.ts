@@ -35,10 +35,25 @@ export function inDraft2020(node: Schema): Schema {
   return current
 }
 
+/** A group that looks ahead or behind, in a regular expression. */
+const lookaround = /(?:^|[^\\])(?:\\\\)*\(\?<?[=!]/
+
+/**
+ * A node whose pattern can be compiled: "regex lookaround is not supported. Found at $.properties.email.pattern." Zod writes such a
+ * pattern for e-mail addresses. OpenAI: vercel/ai#21037, SmartBear/smartbear-mcp#491 (tools), existential-birds/daydream#304 (formats);
+ * llama.cpp: codefuturist/email-mcp#72.
+ */
+export const patternNode: FitNode = (node, lose) => {
+  const { pattern, ...others } = node
+  if (typeof pattern !== 'string' || !lookaround.test(pattern)) return node
+  lose()
+  return { ...others, ...tell(node, { pattern }) }
+}
+
 /** "array schema missing items": https://github.com/streamnative/streamnative-mcp-server/issues/26 */
-export const openAiNode: FitNode = node => {
+export const openAiNode: FitNode = (node, lose, merger) => {
   const isArray = node.type === 'array' || (Array.isArray(node.type) && node.type.includes('array'))
-  return isArray && node.items === undefined ? { ...node, items: {} } : node
+  return patternNode(isArray && node.items === undefined ? { ...node, items: {} } : node, lose, merger)
 }
 
 /**

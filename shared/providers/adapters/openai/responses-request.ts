@@ -4,7 +4,7 @@ import { canReason, compacts } from '../../../catalog/traits.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
 import { webSearchLimit } from '../../../kinds/web-search.ts'
 import type { Call, Target, UpstreamRequest } from '../../contract.ts'
-import { fitResponses } from '../../profile/fit-responses.ts'
+import { fitResponses, withFittedFormat } from '../../profile/fit-responses.ts'
 import { unsentMembers, withDropped } from '../../toolkit/request-fields.ts'
 import { inputFor } from './responses-input.ts'
 import { toolsFor } from './responses-tools.ts'
@@ -37,8 +37,10 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   const { input, dropped: droppedParts, adjusted: adjustedParts, reasoningDropped } = inputFor(call)
   const fitted = fitResponses(body, target)
   Object.assign(changes, fitted.changes)
+  const { text, losesMeaning: losesRule } = withFittedFormat(body.text, target)
   set('tools', tools)
   set('input', input)
+  set('text', text)
   // Each search is charged, so their number has a bound, which is reserved.
   const searches = webSearchLimit({ tools, input, max_tool_calls: body.max_tool_calls })
   if (searches > 0) set('max_tool_calls', searches)
@@ -54,7 +56,8 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   set('service_tier', target.tier ?? target.provider.quirks?.service_tier)
   const limit = (changes.max_output_tokens ?? body.max_output_tokens ?? Number.POSITIVE_INFINITY) as number
   if (maxTokens !== null && maxTokens < limit) changes.max_output_tokens = maxTokens
-  const adjusted = [...fitted.adjusted, ...new Set([...adjustedTools, ...adjustedParts])]
+  const adjustedNames = [...adjustedTools, ...adjustedParts, ...(losesRule ? ['text.format.schema'] : [])]
+  const adjusted = [...fitted.adjusted, ...new Set(adjustedNames)]
   const request: UpstreamRequest = {
     method: 'POST',
     path: '/responses',
