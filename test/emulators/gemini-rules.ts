@@ -67,13 +67,15 @@ function tierFault({ serviceTier }: Json): string | null {
 /** LibreChat-AI/agents#323 and #412, livekit/agents-js#2108; "and future releases": Zoo-Code-Org/Zoo-Code#1052. */
 const withoutPrefill = /^gemini-3\.(?:[6-9]-flash|5-flash-lite)/
 
-/** googleapis/python-genai#867; google-gemini/cookbook#1290. */
-function modelFault(model: string, { contents, tools, generationConfig = {} }: Json): string | null {
+/** googleapis/python-genai#867; forced tools: langchain-ai/langchainjs#9126; google-gemini/cookbook#1290. */
+function modelFault(model: string, { contents, tools, toolConfig, generationConfig = {} }: Json): string | null {
   if (withoutPrefill.test(model) && contents.at(-1)?.role === 'model')
     return 'Requests ending with a model turn are not supported.'
   const { responseMimeType, presencePenalty, frequencyPenalty } = generationConfig
   if (/^gemini-2\.5/.test(model) && tools?.length && responseMimeType === 'application/json')
     return "Function calling with a response mime type: 'application/json' is unsupported"
+  if (toolConfig?.functionCallingConfig?.mode === 'ANY' && responseMimeType === 'application/json')
+    return "Forced function calling (ANY mode) with a response mime type: 'application/json' is unsupported"
   return presencePenalty || frequencyPenalty ? 'Penalty is not enabled for this model' : null
 }
 

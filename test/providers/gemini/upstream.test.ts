@@ -158,6 +158,18 @@ test.serial('200 with everything at once is a request the upstream takes', async
   t.is((await ask(chatCall({ response_format: format }))).choices[0]!.message.content, '{"ok":true}')
 })
 
+test.serial('a format of the answer is left out where a tool is forced, and named: Gemini refuses both', async t => {
+  const schema = { type: 'object', properties: { ok: { type: 'boolean' } } }
+  const response_format = { type: 'json_schema', json_schema: { name: 's', schema } }
+  const named = { type: 'function', function: { name: weather.function.name } }
+  for (const tool_choice of ['required', named, 'auto']) {
+    const call = chatCall({ response_format, tools: [weather], tool_choice })
+    const { dropped } = chat.request(call)
+    t.deepEqual(dropped ?? [], tool_choice === 'auto' ? [] : ['response_format'])
+    t.is((await ask(call)).choices.length, 1)
+  }
+})
+
 test.serial('failed upstream: each reply has its reason', async t => {
   emulator.next(rateLimited('1.5s'), invalidApiKey, malformedFunctionCall, blockedPrompt())
   t.like(await t.throwsAsync(ask(chatCall({}))), { reason: 'rate_limited', status: 429, retryAfterMs: 1500 })

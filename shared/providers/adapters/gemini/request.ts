@@ -46,18 +46,23 @@ export function chatRequest(originalCall: Call<'chat'>): UpstreamRequest {
   const { target } = call
   refuseUnsupported(body)
   const method = body.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
+  const config = toolConfig(body)
+  const format = responseFormat(body)
+  // "Forced function calling (ANY mode) with a response mime type: 'application/json' is unsupported" (recorded in vercel/ai,
+  // google-structured-output-with-tools-error.json; langchain-ai/langchainjs#9126): the answer is a call, to which no format applies.
+  const isFormless = config?.functionCallingConfig.mode === 'ANY' && format !== null
   const generationConfig = defined({
     ...sampling(body),
     maxOutputTokens: call.maxTokens ?? body.max_completion_tokens ?? body.max_tokens ?? undefined,
     responseModalities: responseModalities(body),
-    ...responseFormat(body),
+    ...(isFormless ? null : format),
     thinkingConfig: thinkingConfig(call),
   })
   const content = defined({
     ...conversation(call),
     serviceTier: target.tier,
     tools: tools(body),
-    toolConfig: toolConfig(body),
+    toolConfig: config,
     generationConfig: Object.keys(generationConfig).length > 0 ? generationConfig : undefined,
   })
   const request = {
@@ -66,7 +71,8 @@ export function chatRequest(originalCall: Call<'chat'>): UpstreamRequest {
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(content),
   }
-  return withDropped(request, [...dropped, ...noticeableFieldsExcept(body, supportedFields)])
+  const unsent = noticeableFieldsExcept(body, supportedFields)
+  return withDropped(request, [...dropped, ...unsent, ...(isFormless ? ['response_format'] : [])])
 }
 
 function refuseUnsupported(body: ChatRequest): void {
@@ -100,7 +106,7 @@ function responseModalities(body: ChatRequest): string[] | undefined {
 }
 
 function responseFormat({ response_format: format }: ChatRequest) {
-  if (!format || format.type === 'text') return {}
+  if (!format || format.type === 'text') return null
   const responseJsonSchema = format.type === 'json_schema' ? format.json_schema.schema : undefined
   return { responseMimeType: 'application/json', responseJsonSchema }
 }
@@ -132,7 +138,9 @@ function tools(body: ChatRequest): [{ functionDeclarations: object[] }] | undefi
   return [{ functionDeclarations }]
 }
 
-function toolConfig({ tool_choice: choice, tools }: ChatRequest): object | undefined {
+type ToolConfig = { functionCallingConfig: { mode: string; allowedFunctionNames?: string[] } }
+
+function toolConfig({ tool_choice: choice, tools }: ChatRequest): ToolConfig | undefined {
   if (choice === undefined || (!tools?.length && (choice === 'none' || choice === 'auto' || choice === 'validated')))
     return undefined
   if (!tools?.length) throw invalid('tool_choice needs tools.', 'tool_choice')
