@@ -104,6 +104,22 @@ export const servers: Record<string, Form> = {
     },
     usage: { ...counted, cached_tokens: 8 },
   },
+  /** Parallel calls without an index: their order tells them apart (vercel/ai, `moonshotai-stream-indexless-tool-calls.chunks.txt`). */
+  'Kimi K2.5': {
+    message: said => ({
+      role: 'assistant',
+      content: said.text ?? '',
+      reasoning_content: said.reasoning,
+      ...plainCalls(said),
+    }),
+    deltas: said => [
+      { role: 'assistant', content: '' },
+      ...parts(said.reasoning).map(reasoning_content => ({ reasoning_content })),
+      ...parts(said.text).map(toContent),
+      ...(said.calls ? indexlessDeltas(said.calls) : []),
+    ],
+    usage: { ...counted, ...cached },
+  },
   /** Ids are '', the finish is `stop`, thoughts count in the total only; Google’s OpenAI endpoint (recorded; agno#2614). */
   'Gemini’s OpenAI endpoint': {
     message: said => ({ role: 'assistant', content: said.text ?? null, reasoning: said.reasoning, ...idless(said) }),
@@ -258,6 +274,20 @@ function plainCalls(said: Said): Json {
 
 function withTokens({ calls = [], ...said }: Said): Said {
   return { ...said, calls: calls.map(call => ({ ...call, name: `${call.name}<|channel|>commentary` })) }
+}
+
+/** Ids and names of all calls, then a part of the arguments of each in every delta. */
+function indexlessDeltas(calls: NonNullable<Said['calls']>): Json[] {
+  const begun = calls.map(({ name }, index) => ({
+    id: `${name}_${index}`,
+    type: 'function',
+    function: { name, arguments: '' },
+  }))
+  const texts = calls.map(({ args = {} }) => parts(JSON.stringify(args)))
+  const rows = Array.from({ length: Math.max(...texts.map(({ length }) => length)) }, (_, row) => row)
+  return [begun, ...rows.map(row => texts.map(text => ({ function: { arguments: text[row] ?? '' } })))].map(
+    tool_calls => ({ tool_calls }),
+  )
 }
 
 function listForNone({ name, args }: { name: string; args?: object }, index: number): Json {

@@ -96,8 +96,7 @@ export class AnswerDeltas {
     const delta = { ...withTextContent(given) }
     if (!progress.hasRole && !isGiven(delta.role)) delta.role = 'assistant'
     progress.hasRole = true
-    if (Array.isArray(delta.tool_calls))
-      delta.tool_calls = delta.tool_calls.filter(isObject).map(call => deltaOf(call, progress))
+    if (Array.isArray(delta.tool_calls)) delta.tool_calls = deltasOf(delta.tool_calls.filter(isObject), progress)
     if (isObject(delta.function_call)) delta.function_call = functionDelta(delta.function_call, progress)
     if (isLast) addMissingArguments(delta, progress)
     return delta
@@ -150,20 +149,31 @@ function isOptionalText(value: unknown): boolean {
   return value === undefined || value === null || typeof value === 'string'
 }
 
+/** Whether nothing in a delta tells to which call it belongs. */
+function isAnonymous({ index, id, function: fn }: Json): boolean {
+  return !Number.isInteger(index) && !isGiven(id) && !(isObject(fn) && isGiven(fn.name))
+}
+
 /** The call that a delta continues; undefined when it begins one. Another id at the same index begins another call. */
-function knownCall({ index, id, function: fn }: Json, progress: ChoiceProgress): OpenCall | undefined {
+function knownCall({ index, id }: Json, progress: ChoiceProgress): OpenCall | undefined {
   const { calls } = progress
   if (Number.isInteger(index)) {
     const known = progress.at(index)
     return known && (!isGiven(id) || id === known.sourceId) ? known : undefined
   }
-  if (isGiven(id)) return calls.find(call => call.sourceId === id)
-  return isObject(fn) && isGiven(fn.name) ? undefined : calls.at(-1)
+  return isGiven(id) ? calls.find(call => call.sourceId === id) : undefined
 }
 
-function deltaOf(given: Json, progress: ChoiceProgress): Json {
-  const known = knownCall(given, progress)
-  return known ? continued(given, known) : begun(given, progress)
+/**
+ * The deltas of one event. Those without an index, an id or a name belong to the latest calls in their order (Moonshot's in vercel/ai,
+ * `moonshotai-stream-indexless-tool-calls.chunks.txt`).
+ */
+function deltasOf(given: readonly Json[], progress: ChoiceProgress): Json[] {
+  let unnamed = given.filter(isAnonymous).length
+  return given.map(delta => {
+    const known = isAnonymous(delta) ? progress.calls.at(-unnamed--) : knownCall(delta, progress)
+    return known ? continued(delta, known) : begun(delta, progress)
+  })
 }
 
 function begun(given: Json, progress: ChoiceProgress): Json {
