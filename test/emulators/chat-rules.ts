@@ -284,6 +284,16 @@ const moonshot: Rule[] = [
   emptyTexts,
   {
     source:
+      'https://github.com/OpenHands/software-agent-sdk/issues/3155, https://github.com/BerriAI/litellm/issues/27729',
+    refusal: ({ messages }) =>
+      firstOf<Any, Any>(
+        messages.flatMap(({ content }: Any) => (Array.isArray(content) ? content : [])),
+        ({ image_url: image }) =>
+          /^https?:/i.test(image?.url) && refused(`Invalid request: unsupported image url: ${image.url}`),
+      ),
+  },
+  {
+    source:
       'https://github.com/can1357/oh-my-pi/issues/1077; java.agentscope.io/v2/en/integration/model/kimi: K3 and K2.7 Code always think',
     refusal: ({ model, tool_choice: choice, thinking }) =>
       isForced(choice) &&

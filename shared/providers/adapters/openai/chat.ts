@@ -12,6 +12,7 @@ import {
 import { type ReasoningDetail, reasoningDetail } from '../../../kinds/reasoning.ts'
 import type { Call, DirectAdapter } from '../../contract.ts'
 import type { NativeEvent } from '../../stream-decoder.ts'
+import { imageUrls, withFetchedImages } from '../../toolkit/image-urls.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { withSessionMarks } from '../../toolkit/session-marks.ts'
@@ -71,7 +72,9 @@ import { completeCalls, completeFunction } from './tool-calls.ts'
 /** `POST /chat/completions`. */
 export const chat: DirectAdapter<'chat'> = withReasoningState({
   native: true,
-  request(call) {
+  remoteMedia: (body, target) => (profileOf(target).image_urls ? [] : imageUrls(body)),
+  request(given) {
+    const call = given.media.size > 0 ? withFetchedImages(given) : given
     const marked = call.marksCache ? withSessionMarks(call) : null
     const request = beginRequest('chat', withKnownDetails(marked ? { ...call, body: marked, raw: null } : call))
     setFixedFields(request)
