@@ -1,11 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import OpenAI, { APIError } from 'openai'
-import { json } from '../../emulators/emulator.ts'
+import { Emulator, json } from '../../emulators/emulator.ts'
 import { federatedCredentials, startTokenServices } from '../../emulators/token-services.ts'
 import { startVertex } from '../../emulators/vertex.ts'
 import { notEnabled, openModelError } from '../../emulators/vertex-open-models.ts'
 import { chargedNano, dataOf, saying } from '../../support/chat/gateway.ts'
+import { png } from '../../support/media/png.ts'
 import { test } from '../../support/test.ts'
 import { use, useFolder, useGateway } from '../../support/use.ts'
 
@@ -15,10 +16,18 @@ const project = 'emulated-project'
 const folder = useFolder(test)
 const tokens = use(test, () => startTokenServices())
 const vertex = use(test, () => startVertex({ project, acceptsToken: token => tokens.isValid(token) }))
+const image = png(8)
+const files = use(test, () =>
+  Emulator.start((_request, response) => {
+    response.writeHead(200, { 'content-type': 'image/png' })
+    response.end(image)
+  }),
+)
 const gateway = useGateway(test, () => {
   const subject = join(folder, 'subject-token')
   writeFileSync(subject, 'emulated.subject.token')
   return {
+    ALLOW_PRIVATE_URLS: 'true',
     VERTEX_PROJECT: project,
     VERTEX_REGIONS: 'global,us-central1,us-east5',
     VERTEX_CREDENTIALS: federatedCredentials(tokens.emulator.url, subject),
@@ -77,6 +86,16 @@ test.serial('200 as a stream with its usage, and as Messages and Responses', asy
   const responses = await ask(account.live, { model: 'glm-5.2', input: 'Hi', ...atVertex }, '/v1/responses')
   t.is(responses.status, 200, responses.text)
   t.true(vertex.requests.every(({ path }) => path.endsWith('/endpoints/openapi/chat/completions')))
+})
+
+test.serial('200 for an image by URL: its bytes are sent', async t => {
+  const { live } = await gateway.account()
+  const url = `${files.url}/a.png`
+  const messages = [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }]
+  const { status, text } = await ask(live, { model: 'grok-4.7', ...atVertex, messages })
+  t.is(status, 200, text)
+  const sent = vertex.requests.at(-1)!.body.messages[0].content[0]
+  t.is(sent.image_url.url, `data:image/png;base64,${image.toString('base64')}`)
 })
 
 test.serial('200 with what these models do not take changed or left out, and named', async t => {
