@@ -57,7 +57,8 @@ const bucket = z
 const region = z
   .string()
   .regex(/^[a-z0-9-]{1,40}$/)
-  .describe('Of the bucket; `us-east-1` by default.')
+  .nullable()
+  .describe('Of the bucket; null = `us-east-1`.')
 const prefix = z
   .string()
   .max(200)
@@ -172,7 +173,7 @@ export async function changedSettings(
     name: patch.name ?? was.name,
     url: patch.url === undefined ? was.url : patch.url,
     bucket: patch.bucket ?? was.bucket,
-    region: patch.region ?? was.region,
+    region: patch.region === undefined ? was.region : patch.region,
     prefix: patch.prefix?.replace(/\/+$/, '') ?? was.prefix,
     pathStyle: patch.path_style ?? was.pathStyle,
     accessKeyId: patch.access_key_id ?? was.accessKeyId,

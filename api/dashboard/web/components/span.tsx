@@ -1,8 +1,9 @@
-import { Button, Group, Popover, SegmentedControl, Stack, TextInput } from '@mantine/core'
+import { Button, Group, Popover, SegmentedControl, Stack } from '@mantine/core'
 import { IconCalendar } from '@tabler/icons-react'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 import { moment } from '../format.ts'
+import { MomentInput } from './moment-input.tsx'
 
 const choices = ['1h', '24h', '7d', '30d', '90d']
 const labels = choices.map(value => ({ value, label: value }))
@@ -63,13 +64,13 @@ function RangePicker({ time, onChange }: PickerProps) {
   const [to, setTo] = useState('')
   const open = () => {
     const endMs = time.to === undefined ? Date.now() : Date.parse(time.to)
-    setFrom(inputText(time.from === undefined ? endMs - 86_400_000 : Date.parse(time.from)))
-    setTo(inputText(endMs))
+    setFrom(minuteOf(time.from === undefined ? endMs - 86_400_000 : Date.parse(time.from)))
+    setTo(minuteOf(endMs))
     setOpened(true)
   }
   const isValid = isTime(from) && isTime(to) && Date.parse(from) < Date.parse(to)
   const apply = () => {
-    onChange({ from: new Date(from).toISOString(), to: new Date(to).toISOString() })
+    onChange({ from, to })
     setOpened(false)
   }
   return (
@@ -86,13 +87,8 @@ function RangePicker({ time, onChange }: PickerProps) {
       </Popover.Target>
       <Popover.Dropdown>
         <Stack gap="xs">
-          <TextInput
-            type="datetime-local"
-            label="From"
-            value={from}
-            onChange={event => setFrom(event.currentTarget.value)}
-          />
-          <TextInput type="datetime-local" label="To" value={to} onChange={event => setTo(event.currentTarget.value)} />
+          <MomentInput label="From" value={from} onChange={setFrom} />
+          <MomentInput label="To" value={to} onChange={setTo} />
           <Button size="xs" disabled={!isValid} onClick={apply}>
             Apply
           </Button>
@@ -102,9 +98,9 @@ function RangePicker({ time, onChange }: PickerProps) {
   )
 }
 
-/** The local time as inputs have it: "2026-11-18T14:05". */
-function inputText(ms: number): string {
-  return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+/** A time as the API takes it, with whole minutes, as inputs show it. */
+function minuteOf(ms: number): string {
+  return new Date(ms - (ms % 60_000)).toISOString()
 }
 
 /** "18 Nov 2026, 14:05" */

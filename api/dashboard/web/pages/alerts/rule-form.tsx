@@ -1,4 +1,4 @@
-import { Checkbox, Fieldset, MultiSelect, NumberInput, Select, SimpleGrid, TextInput } from '@mantine/core'
+import { Checkbox, Fieldset, MultiSelect, Select, SimpleGrid, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import {
   type AlertRuleFields,
@@ -10,8 +10,10 @@ import {
   ruleKindNames,
   type Window,
 } from '../../../wire/alert-rules.ts'
+import { changedFields } from '../../changed-fields.ts'
 import { OpenModal } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
+import { NumberField } from '../../components/number-field.tsx'
 import { type RuleChanges, useSaveRule } from './rule-queries.ts'
 import { emailLabels, windowLabels } from './rule-texts.ts'
 
@@ -60,6 +62,16 @@ function fieldsOf({ slack_url: typed, removesSlack, ...draft }: Draft): RuleChan
   }
 }
 
+/** What a rule measures: changed as a whole, because a threshold means nothing without its kind. */
+const condition = ['kind', 'threshold', 'window', 'min_requests', 'key', 'model', 'environment'] as const
+
+/** What a form changes of the rule that it began with. */
+function changesOf(fields: RuleChanges, begun: RuleChanges): RuleChanges {
+  const changed = changedFields(fields, begun)
+  if (!condition.some(name => name in changed)) return changed
+  return { ...changed, ...Object.fromEntries(condition.map(name => [name, fields[name]])) }
+}
+
 /** Creates a rule, or changes one. */
 export function RuleForm({
   rule,
@@ -70,9 +82,11 @@ export function RuleForm({
   choices: Choices
   onClose: () => void
 }) {
-  const [draft, setDraft] = useState(() => startOf(rule, choices.members))
+  const [begun] = useState(() => startOf(rule, choices.members))
+  const [draft, setDraft] = useState(begun)
   const change = (changes: Partial<Draft>) => setDraft({ ...draft, ...changes })
-  const save = useSaveRule(rule?.id ?? null, fieldsOf(draft), onClose)
+  const fields = fieldsOf(draft)
+  const save = useSaveRule(rule?.id ?? null, rule ? changesOf(fields, fieldsOf(begun)) : fields, onClose)
   return (
     <OpenModal onClose={onClose} title={rule ? 'Edit rule' : 'Create rule'} centered size="lg">
       <Form mutation={save} submit={rule ? 'Save' : 'Create rule'}>
@@ -103,14 +117,13 @@ function Condition({ draft, onChange, choices }: Fields) {
         onChange={value => onChange({ kind: value as RuleKind, ...kindOf(value as RuleKind).proposed })}
       />
       <SimpleGrid cols={{ base: 1, sm: 3 }}>
-        <NumberInput
+        <NumberField
           label={thresholdLabel}
-          required
           min={0}
           decimalScale={unit === 'ms' || unit === 'days' ? 0 : 2}
           thousandSeparator=","
           value={draft.threshold}
-          onChange={value => onChange({ threshold: Number(value) })}
+          onChange={threshold => onChange({ threshold })}
         />
         {windows && (
           <Select
@@ -122,14 +135,13 @@ function Condition({ draft, onChange, choices }: Fields) {
           />
         )}
         {minimum && (
-          <NumberInput
+          <NumberField
             label={`With at least (${minimum})`}
-            required
             min={1}
             max={1_000_000}
             decimalScale={0}
             value={draft.min_requests}
-            onChange={value => onChange({ min_requests: Number(value) })}
+            onChange={min_requests => onChange({ min_requests })}
           />
         )}
       </SimpleGrid>

@@ -100,9 +100,14 @@ function Controls({ facts, limits }: { facts: AutoTopUpFacts; limits: Limits }) 
   return (
     <>
       <CardButtons card={facts.card} />
-      {facts.card && <Settings key={JSON.stringify(facts)} facts={facts} limits={limits} />}
+      {facts.card && <Settings key={settingsText(facts)} facts={facts} limits={limits} />}
     </>
   )
+}
+
+/** The settings alone: what is charged meanwhile leaves what is typed. */
+function settingsText({ enabled, threshold_usd, amount_usd, monthly_limit_usd }: AutoTopUpFacts): string {
+  return JSON.stringify([enabled, threshold_usd, amount_usd, monthly_limit_usd])
 }
 
 function CardButtons({ card }: { card: AutoTopUpFacts['card'] }) {

@@ -1,4 +1,5 @@
 import type { DashboardKey, KeyFields, Mode } from '../../../wire/keys.ts'
+import { changedFields as changedOf } from '../../changed-fields.ts'
 
 /** A key's policy as form values. */
 export type Draft = {
@@ -22,7 +23,7 @@ export type Draft = {
   provider: DashboardKey['provider']
   /** Whose provider keys its requests use. */
   ownKeys: DashboardKey['own_keys']
-  /** A `datetime-local` value in the browser's time zone; '' = never. */
+  /** A time as the API takes it; '' = never. */
   expires: string
 }
 
@@ -58,7 +59,7 @@ export function draftOf(key: DashboardKey): Draft {
     guardrails: key.guardrails,
     provider: key.provider,
     ownKeys: key.own_keys,
-    expires: key.expires_at === null ? '' : localTime(new Date(key.expires_at)),
+    expires: key.expires_at ?? '',
   }
 }
 
@@ -81,7 +82,7 @@ export function fieldsOf(draft: Draft): KeyFields {
     guardrails: draft.guardrails,
     provider: draft.provider,
     own_keys: draft.ownKeys,
-    expires_at: draft.expires === '' ? null : utcTime(draft.expires),
+    expires_at: draft.expires === '' ? null : draft.expires,
   }
 }
 
@@ -101,22 +102,7 @@ export function missingChoices({ models, scopes, provider }: Draft): {
 
 export const isComplete = (draft: Draft) => Object.keys(missingChoices(draft)).length === 0
 
-/** A `datetime-local` value as the API takes it. An invalid date (the year 20261) stays unchanged, so that the API rejects it. */
-function utcTime(local: string): string {
-  const moment = new Date(local)
-  return Number.isNaN(moment.getTime()) ? local : moment.toISOString()
-}
-
-/** The fields in which a draft differs from the key it began with, so that concurrent changes of others are kept. */
+/** The fields in which a draft differs from the key it began with. */
 export function changedFields(draft: Draft, key: DashboardKey): KeyFields {
-  const before: Record<string, unknown> = fieldsOf(draftOf(key))
-  const changed = Object.entries(fieldsOf(draft)).filter(
-    ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]),
-  )
-  return Object.fromEntries(changed)
-}
-
-/** Formats a time as a `datetime-local` value. */
-export function localTime(moment: Date): string {
-  return new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+  return changedOf(fieldsOf(draft), fieldsOf(draftOf(key)))
 }

@@ -1,5 +1,6 @@
-import { Fieldset, NumberInput, Select, Stack, TextInput } from '@mantine/core'
+import { Fieldset, Select, Stack, TextInput } from '@mantine/core'
 import type { DashboardKey } from '../../../wire/keys.ts'
+import { NumberField } from '../../components/number-field.tsx'
 
 type Guardrails = NonNullable<DashboardKey['guardrails']>
 type Detector = Guardrails['detectors'][number]
@@ -99,13 +100,13 @@ function GuardFields({ webhook, onChange }: { webhook: Guard; onChange(changed: 
         value={webhook.on}
         onChange={value => onChange({ on: value as Guard['on'] })}
       />
-      <NumberInput
+      <NumberField
         label="Time for an answer of the guard (milliseconds)"
         min={50}
         max={10_000}
         allowDecimal={false}
         value={webhook.timeout_ms}
-        onChange={value => onChange({ timeout_ms: Number(value) })}
+        onChange={timeout_ms => onChange({ timeout_ms })}
       />
       <Select
         label="Without an answer of the guard"

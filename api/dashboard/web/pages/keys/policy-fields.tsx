@@ -16,8 +16,9 @@ import type { Mode } from '../../../wire/keys.ts'
 import { typeNames, useModels } from '../../catalog.ts'
 import { AllOrOnly } from '../../components/all-or-only.tsx'
 import { typingMs } from '../../components/filters.tsx'
+import { MomentInput } from '../../components/moment-input.tsx'
 import { Failure } from '../../components/states.tsx'
-import { type Draft, localTime, missingChoices } from './draft.ts'
+import { type Draft, missingChoices } from './draft.ts'
 import { GuardrailFields } from './guardrail-fields.tsx'
 import { useKeyNamed } from './queries.ts'
 
@@ -355,13 +356,12 @@ function Expiry({ draft, onChange }: Fields) {
   return (
     <Fieldset legend="Expiry">
       <Stack gap="xs">
-        <TextInput
-          type="datetime-local"
+        <MomentInput
           max={latestExpiry}
           label="Expires"
           description="The key is rejected from this time on. Leave empty for no expiry."
           value={draft.expires}
-          onChange={event => onChange({ ...draft, expires: event.currentTarget.value })}
+          onChange={expires => onChange({ ...draft, expires })}
         />
         <Group gap="xs">
           {lifetimes.map(({ label, days }) => (
@@ -369,7 +369,7 @@ function Expiry({ draft, onChange }: Fields) {
               key={label}
               size="compact-xs"
               variant="default"
-              onClick={() => onChange({ ...draft, expires: localTime(new Date(Date.now() + days * dayMs)) })}
+              onClick={() => onChange({ ...draft, expires: new Date(Date.now() + days * dayMs).toISOString() })}
             >
               In {label}
             </Button>

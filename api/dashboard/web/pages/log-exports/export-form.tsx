@@ -1,8 +1,10 @@
-import { Checkbox, NumberInput, PasswordInput, Select, Stack, Switch, Textarea, TextInput } from '@mantine/core'
+import { Checkbox, PasswordInput, Select, Stack, Switch, Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { DashboardExport, ExportFields, ExportKind, ExportSecretAnswer } from '../../../wire/log-exports.ts'
+import { changedFields } from '../../changed-fields.ts'
 import { OpenModal } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
+import { NumberField } from '../../components/number-field.tsx'
 import { useCreateExport, usePatchExport } from './queries.ts'
 
 type Draft = {
@@ -87,8 +89,8 @@ function fieldsOf(draft: Draft): ExportFields {
     bucket: bucket.trim(),
     path_style,
     access_key_id: access_key_id.trim(),
-    ...(region.trim() !== '' && { region: region.trim() }),
-    ...(prefix.trim() !== '' && { prefix: prefix.trim() }),
+    region: region.trim() || null,
+    prefix: prefix.trim(),
     ...(secret_access_key !== '' && { secret_access_key }),
   }
 }
@@ -204,12 +206,13 @@ function ExportFieldsOf({ draft, set, isNew }: Fields) {
         value={draft.format}
         onChange={value => set({ format: value ?? draft.format })}
       />
-      <NumberInput
+      <NumberField
         label="Longest wait for a batch to fill, in seconds"
         min={1}
         max={3_600}
+        allowDecimal={false}
         value={draft.interval_s}
-        onChange={value => set({ interval_s: Number(value) })}
+        onChange={interval_s => set({ interval_s })}
       />
     </>
   )
@@ -236,11 +239,9 @@ export function CreateExport({
 
 /** Changes an export: only what differs is sent. */
 export function EditExport({ one, onClose }: { one: DashboardExport; onClose: () => void }) {
-  const [draft, setDraft] = useState(draftOf(one))
-  const before = fieldsOf(draftOf(one))
-  const changes = Object.fromEntries(
-    Object.entries(fieldsOf(draft)).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])),
-  )
+  const [begun] = useState(() => draftOf(one))
+  const [draft, setDraft] = useState(begun)
+  const changes = changedFields(fieldsOf(draft), fieldsOf(begun))
   const save = usePatchExport(one.id, changes, onClose)
   const isSame = Object.keys(changes).length === 0
   return (

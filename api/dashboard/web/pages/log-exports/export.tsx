@@ -1,4 +1,4 @@
-import { Alert, Button, Menu, Stack, Text, TextInput, Title } from '@mantine/core'
+import { Alert, Button, Menu, Stack, Text, Title } from '@mantine/core'
 import { notifications } from '@mantine/notifications'
 import { useState } from 'react'
 import { useLocation } from 'wouter'
@@ -7,6 +7,7 @@ import { Confirm } from '../../components/confirm.tsx'
 import { OpenModal } from '../../components/dialogs.tsx'
 import { Facts } from '../../components/facts.tsx'
 import { Form } from '../../components/form.tsx'
+import { MomentInput } from '../../components/moment-input.tsx'
 import { Page } from '../../components/page.tsx'
 import { SigningSecret } from '../../components/signing-secret.tsx'
 import { Show } from '../../components/states.tsx'
@@ -251,34 +252,16 @@ function TestButton({ id }: { id: string }) {
   )
 }
 
-/** A time of the form, which is local, as the API has it. */
-function isoOf(local: string): string {
-  const date = new Date(local)
-  return Number.isNaN(date.getTime()) ? local : date.toISOString()
-}
-
 function ReplayForm({ id, onClose }: { id: string; onClose: () => void }) {
   const [from, setFrom] = useState('')
   const [to, setTo] = useState('')
-  const replay = useReplay(id, { from: isoOf(from), to: isoOf(to) }, onClose)
+  const replay = useReplay(id, { from, to }, onClose)
   return (
     <OpenModal onClose={onClose} title="Replay a window" centered>
       <Form mutation={replay} submit="Start replay" disabled={from === '' || to === ''}>
         <Text size="sm">Delivers the rows of a window once more, beside what is delivered now.</Text>
-        <TextInput
-          label="From"
-          type="datetime-local"
-          required
-          value={from}
-          onChange={event => setFrom(event.currentTarget.value)}
-        />
-        <TextInput
-          label="To"
-          type="datetime-local"
-          required
-          value={to}
-          onChange={event => setTo(event.currentTarget.value)}
-        />
+        <MomentInput label="From" required value={from} onChange={setFrom} />
+        <MomentInput label="To" required value={to} onChange={setTo} />
       </Form>
     </OpenModal>
   )

@@ -13,6 +13,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Budget, BudgetsAnswer } from '../../../wire/members.ts'
 import { call } from '../../api.ts'
+import { changedFields } from '../../changed-fields.ts'
 import { OpenModal } from '../../components/dialogs.tsx'
 import { Failure, Show } from '../../components/states.tsx'
 import { count, usd } from '../../format.ts'
@@ -82,7 +83,13 @@ export function BudgetSpend({ owner, budget }: { owner: BudgetOwner; budget: Bud
   )
 }
 
+/** `limit_usd`: null while none is entered. */
+type Settings = { limit_usd: number | null; blocks: boolean; alert_percents: number[] }
+
 const maxPercent = 1_000
+const proposed: Settings = { limit_usd: null, blocks: true, alert_percents: [50, 80, 100] }
+
+const settingsOf = ({ limit_usd, blocks, alert_percents }: Budget): Settings => ({ limit_usd, blocks, alert_percents })
 
 /** Sets or removes a budget. */
 export function BudgetDialog({
@@ -94,11 +101,11 @@ export function BudgetDialog({
   budget: Budget | undefined
   onClose: () => void
 }) {
-  const [limit, setLimit] = useState<string | number>(budget?.limit_usd ?? '')
-  const [blocks, setBlocks] = useState(budget?.blocks ?? true)
-  const [percents, setPercents] = useState((budget?.alert_percents ?? [50, 80, 100]).join(', '))
-  const change = (method: 'PUT' | 'DELETE', body?: object) => (base: string) =>
-    call<BudgetsAnswer>(`${base}/${encodeURIComponent(scope)}`, { method, body })
+  const [begun] = useState(budget ? settingsOf(budget) : proposed)
+  const [limit, setLimit] = useState<string | number>(begun.limit_usd ?? '')
+  const [blocks, setBlocks] = useState(begun.blocks)
+  const [percents, setPercents] = useState(begun.alert_percents.join(', '))
+  const address = (base: string) => `${base}/${encodeURIComponent(scope)}`
   const parsed = percents
     .split(',')
     .map(text => text.trim())
@@ -106,10 +113,17 @@ export function BudgetDialog({
     .map(Number)
   const isWrong = parsed.some(percent => !Number.isInteger(percent) || percent < 1 || percent > maxPercent)
   const isValid = limit !== '' && !isWrong
-  const body = { limit_usd: Number(limit), blocks, alert_percents: parsed }
+  const fields = { limit_usd: Number(limit), blocks, alert_percents: parsed }
+  /** Replaces the budget as it is now, with what was changed here: a colleague may have changed the rest. */
+  const put = async (base: string) => {
+    const { data } = await call<BudgetsAnswer>(base)
+    const now = data.find(one => one.scope === scope)
+    const body = now ? { ...settingsOf(now), ...changedFields<Settings>(fields, begun) } : fields
+    return call<BudgetsAnswer>(address(base), { method: 'PUT', body })
+  }
   const changed = { path: '/budgets', queryKey: ['budgets'] }
-  const save = useChange<void, BudgetsAnswer>(changed, change('PUT', body), onClose)
-  const remove = useChange<void, BudgetsAnswer>(changed, change('DELETE'), onClose)
+  const save = useChange<void, BudgetsAnswer>(changed, put, onClose)
+  const remove = useChange<void, BudgetsAnswer>(changed, base => call(address(base), { method: 'DELETE' }), onClose)
   return (
     <OpenModal onClose={onClose} title={`Monthly budget of ${name}`} centered>
       <form

@@ -1,6 +1,7 @@
 import { Alert, Button, Checkbox, Group, Stack, Switch, TagsInput, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { NotificationChannel, NotificationsAnswer } from '../../../wire/operator-home.ts'
+import { changedFields } from '../../changed-fields.ts'
 import { Confirm } from '../../components/confirm.tsx'
 import { CodeBox } from '../../components/copy.tsx'
 import { Section } from '../../components/facts.tsx'
@@ -46,13 +47,16 @@ const topics = [
 ]
 
 function Settings({ answer: { settings, recipients, has_mail_server } }: { answer: NotificationsAnswer }) {
+  /** The values that the form began with, so that concurrent changes of others are not reverted. */
+  const [begun, setBegun] = useState(settings)
   const [draft, setDraft] = useState(settings)
   const [slack, setSlack] = useState<string | null>(null)
   const set = (change: Partial<typeof draft>) => setDraft(before => ({ ...before, ...change }))
-  const { slack_end: slackEnd, ...fields } = draft
+  const { slack_end: slackEnd } = draft
   const change = useNotificationsChange(
-    { ...fields, ...(slack !== null && { slack_url: slack || null }) },
+    { ...changedFields(draft, begun), ...(slack !== null && { slack_url: slack || null }) },
     ({ settings: saved }) => {
+      setBegun(saved)
       setDraft(saved)
       setSlack(null)
     },

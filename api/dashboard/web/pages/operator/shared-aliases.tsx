@@ -1,7 +1,8 @@
-import { Button, Group, NumberInput, Pill, Stack, Text, TextInput, Title } from '@mantine/core'
+import { Button, Group, Pill, Stack, Text, TextInput, Title } from '@mantine/core'
 import { useState } from 'react'
 import type { OperatorModel } from '../../../wire/operator-catalog.ts'
 import { Form } from '../../components/form.tsx'
+import { NumberField } from '../../components/number-field.tsx'
 import { Failure } from '../../components/states.tsx'
 import { type Arm, useAddAlias, useRemoveAlias } from './catalog-queries.ts'
 
@@ -74,14 +75,14 @@ function NewSharedAlias({ model }: { model: OperatorModel }) {
             disabled={index === 0}
             onChange={event => change(index, { model: event.currentTarget.value })}
           />
-          <NumberInput
+          <NumberField
             aria-label={`Percent of model ${index + 1}`}
             suffix=" %"
             min={0}
             max={100}
             decimalScale={2}
             value={arm.percent}
-            onChange={value => change(index, { percent: Number(value) || 0 })}
+            onChange={percent => change(index, { percent })}
           />
         </Group>
       ))}

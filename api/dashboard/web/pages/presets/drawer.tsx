@@ -1,4 +1,4 @@
-import { Badge, Button, Group, JsonInput, Stack, Text, Textarea, TextInput } from '@mantine/core'
+import { Alert, Badge, Button, Group, JsonInput, Stack, Text, Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { DashboardPreset } from '../../../wire/presets.ts'
 import { Confirm } from '../../components/confirm.tsx'
@@ -23,7 +23,7 @@ export function PresetDrawer({ preset: opened, onClose }: { preset: DashboardPre
       size="lg"
     >
       <Stack gap="xl">
-        <Editor key={preset?.version} preset={preset} isReadOnly={!may('manage')} onClose={onClose} />
+        <Editor preset={preset} isReadOnly={!may('manage')} onClose={onClose} />
         {preset && <Versions preset={preset} />}
         {preset && may('manage') && <Deletion name={preset.name} onClose={onClose} />}
       </Stack>
@@ -33,35 +33,67 @@ export function PresetDrawer({ preset: opened, onClose }: { preset: DashboardPre
 
 type EditorProps = { preset: DashboardPreset | null; isReadOnly: boolean; onClose: () => void }
 
+/** A preset as the form edits it. `settings`: the rest of its configuration, as JSON. */
+type Draft = { name: string; model: string; system: string; settings: string }
+
+function draftOf(preset: DashboardPreset | null): Draft {
+  const { model = '', system = '', ...others } = preset?.config ?? {}
+  return { name: preset?.name ?? '', model, system, settings: JSON.stringify(others, null, 2) }
+}
+
+function configOf({ model, system, settings }: Draft): object {
+  return {
+    ...parseSettings(settings),
+    ...(model.trim() !== '' && { model: model.trim() }),
+    ...(system !== '' && { system }),
+  }
+}
+
+const isSame = (one: Draft, other: Draft) => JSON.stringify(one) === JSON.stringify(other)
+
 function Editor({ preset, isReadOnly, onClose }: EditorProps) {
-  const { model: ownModel = '', system: ownSystem = '', ...others } = preset?.config ?? {}
-  const [name, setName] = useState(preset?.name ?? '')
-  const [model, setModel] = useState(ownModel)
-  const [system, setSystem] = useState(ownSystem)
-  const [settings, setSettings] = useState(JSON.stringify(others, null, 2))
+  /** The preset that the form began with. */
+  const [begun, setBegun] = useState(preset)
+  const [draft, setDraft] = useState(() => draftOf(preset))
+  const change = (changes: Partial<Draft>) => setDraft({ ...draft, ...changes })
+  const begin = (next: DashboardPreset) => {
+    setBegun(next)
+    setDraft(draftOf(next))
+  }
+  const presets = usePresets()
+  const isTaken = !preset && presets.data?.some(({ name }) => name === draft.name)
+  // Another version is in use by now. Where something is typed, it stays.
+  const isOther = preset !== null && begun !== null && preset.updated_at > begun.updated_at
+  const isChanged = !isSame(draft, draftOf(begun))
+  if (isOther && !isChanged) begin(preset)
   const save = useSavePreset(
-    name,
-    () => ({
-      ...parseSettings(settings),
-      ...(model.trim() !== '' && { model: model.trim() }),
-      ...(system !== '' && { system }),
-    }),
-    () => (preset ? undefined : onClose()),
+    draft.name,
+    () => configOf(draft),
+    ({ data }) => (preset ? begin(data) : onClose()),
   )
   return (
     <Form
       mutation={save}
       submit={preset ? 'Save as new version' : 'Create preset'}
-      disabled={isReadOnly || name === ''}
+      disabled={isReadOnly || draft.name === '' || isTaken}
     >
+      {isOther && isChanged && (
+        <Alert color="yellow" variant="light" title={`Version ${preset.version} is in use since you opened this form`}>
+          What you entered is still here, and saving it makes a version that replaces the other.{' '}
+          <Button size="compact-xs" variant="default" onClick={() => begin(preset)}>
+            Show version {preset.version} instead
+          </Button>
+        </Alert>
+      )}
       {!preset && (
         <TextInput
           label="Name"
           description="Lower-case letters, digits, - and _. Requests name it as @preset/name."
           required
           maxLength={64}
-          value={name}
-          onChange={event => setName(event.currentTarget.value)}
+          error={isTaken && 'There is a preset of this name. Open it to save a new version.'}
+          value={draft.name}
+          onChange={event => change({ name: event.currentTarget.value })}
           data-autofocus
         />
       )}
@@ -70,8 +102,8 @@ function Editor({ preset, isReadOnly, onClose }: EditorProps) {
         description="Empty: each request names one, as in gpt-5@preset/name."
         maxLength={100}
         readOnly={isReadOnly}
-        value={model}
-        onChange={event => setModel(event.currentTarget.value)}
+        value={draft.model}
+        onChange={event => change({ model: event.currentTarget.value })}
       />
       <Textarea
         label="System prompt"
@@ -80,8 +112,8 @@ function Editor({ preset, isReadOnly, onClose }: EditorProps) {
         minRows={4}
         maxRows={16}
         readOnly={isReadOnly}
-        value={system}
-        onChange={event => setSystem(event.currentTarget.value)}
+        value={draft.system}
+        onChange={event => change({ system: event.currentTarget.value })}
       />
       <JsonInput
         label="Settings"
@@ -92,8 +124,8 @@ function Editor({ preset, isReadOnly, onClose }: EditorProps) {
         formatOnBlur
         validationError="This is not JSON."
         readOnly={isReadOnly}
-        value={settings}
-        onChange={setSettings}
+        value={draft.settings}
+        onChange={settings => change({ settings })}
       />
     </Form>
   )

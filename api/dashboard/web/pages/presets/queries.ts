@@ -23,7 +23,7 @@ export function usePresetVersions(name: string) {
   })
 }
 
-export const useSavePreset = (name: string, config: () => object, onSaved: () => void) =>
+export const useSavePreset = (name: string, config: () => object, onSaved: (answer: PresetAnswer) => void) =>
   useChange<void, PresetAnswer>(changed, async base => call(base, { body: { name, config: config() } }), onSaved)
 export const usePresetVersion = (name: string) =>
   useChange<number, PresetAnswer>(changed, (base, version) =>

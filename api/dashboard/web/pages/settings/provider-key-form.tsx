@@ -6,6 +6,7 @@ import type { DashboardKey, KeysAnswer } from '../../../wire/keys.ts'
 import type { NewProviderKeyFields, ProviderKeyAnswer, ShownProviderKey } from '../../../wire/provider-keys.ts'
 import { call, queryText } from '../../api.ts'
 import { useModels } from '../../catalog.ts'
+import { changedFields } from '../../changed-fields.ts'
 import { AllOrOnly } from '../../components/all-or-only.tsx'
 import { OpenModal } from '../../components/dialogs.tsx'
 import { typingMs } from '../../components/filters.tsx'
@@ -216,10 +217,17 @@ export function AddKey({ providers, onClose }: { providers: string[]; onClose: (
 
 /** Changes the name of a provider key and what it serves. */
 export function EditKey({ row, onClose }: { row: ShownProviderKey; onClose: () => void }) {
-  const [draft, setDraft] = useState({ name: row.name, models: row.models, key_ids: row.key_ids })
+  const [begun] = useState(() => {
+    const { name, models, key_ids } = row
+    return { name, models, key_ids }
+  })
+  const [draft, setDraft] = useState(begun)
   const [before] = useState(row.resource && textOf(row.resource))
   const [resource, setResource] = useState(before)
-  const body = { ...draft, ...(resource !== before && resource && { resource: resourceOf(resource) }) }
+  const body = {
+    ...changedFields(draft, begun),
+    ...(resource !== before && resource && { resource: resourceOf(resource) }),
+  }
   const save = useChange<void, ProviderKeyAnswer>(
     changed,
     base => call(`${base}/${row.id}`, { method: 'PATCH', body }),

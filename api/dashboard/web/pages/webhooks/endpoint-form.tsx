@@ -1,6 +1,7 @@
 import { MultiSelect, Radio, Stack, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { DashboardEndpoint, EndpointSecretAnswer } from '../../../wire/webhook-endpoints.ts'
+import { changedFields } from '../../changed-fields.ts'
 import { OpenModal } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
 import { useCreateEndpoint, usePatchEndpoint } from './endpoint-queries.ts'
@@ -82,13 +83,12 @@ export function EditEndpoint({
   patterns: string[]
   onClose: () => void
 }) {
-  const { url, description, events } = endpoint
-  const [draft, setDraft] = useState<Draft>({ url, description, events })
-  const changes = {
-    ...(draft.url.trim() !== url && { url: draft.url.trim() }),
-    ...(draft.description !== description && { description: draft.description }),
-    ...(String(draft.events) !== String(events) && { events: draft.events }),
-  }
+  const [begun] = useState<Draft>(() => {
+    const { url, description, events } = endpoint
+    return { url, description, events }
+  })
+  const [draft, setDraft] = useState(begun)
+  const changes = changedFields({ ...draft, url: draft.url.trim() }, begun)
   const save = usePatchEndpoint(endpoint.id, changes, onClose)
   return (
     <OpenModal onClose={onClose} title="Edit endpoint" centered>
