@@ -1,4 +1,5 @@
-import { lazy, Suspense } from 'react'
+import { Stack, Title } from '@mantine/core'
+import { lazy, type ReactNode, Suspense } from 'react'
 import { Redirect, Route, Switch } from 'wouter'
 import { Boundary } from './components/boundary.tsx'
 import { Loading } from './components/states.tsx'
@@ -22,6 +23,18 @@ const visitorPages = [
   { path: '/welcome', page: Welcome },
 ]
 
+/** Around the message of a page whose layout could not be loaded. */
+function Alone({ children }: { children: ReactNode }) {
+  return (
+    <VisitorShell>
+      <Stack>
+        <Title order={1}>Dashboard</Title>
+        {children}
+      </Stack>
+    </VisitorShell>
+  )
+}
+
 export function App() {
   // All times are rendered again when the zone changes.
   useZone()
@@ -41,28 +54,30 @@ export function App() {
           </Route>
         ))}
         <Route>
-          <Suspense fallback={null}>
-            <Switch>
-              <Route path="/account">
-                <OrganisationShell organisationId={null}>
-                  <Account />
-                </OrganisationShell>
-              </Route>
-              <Route path="/operator/*?">
-                <OrganisationShell organisationId={null}>
-                  <Operator />
-                </OrganisationShell>
-              </Route>
-              <Route path="/:organisation/*?">
-                {({ organisation }) => <OrganisationShell organisationId={organisation} />}
-              </Route>
-              <Route path="/">
-                <OrganisationShell organisationId={null}>
-                  <Redirect to="/welcome" replace />
-                </OrganisationShell>
-              </Route>
-            </Switch>
-          </Suspense>
+          <Boundary frame={Alone}>
+            <Suspense fallback={null}>
+              <Switch>
+                <Route path="/account">
+                  <OrganisationShell organisationId={null}>
+                    <Account />
+                  </OrganisationShell>
+                </Route>
+                <Route path="/operator/*?">
+                  <OrganisationShell organisationId={null}>
+                    <Operator />
+                  </OrganisationShell>
+                </Route>
+                <Route path="/:organisation/*?">
+                  {({ organisation }) => <OrganisationShell organisationId={organisation} />}
+                </Route>
+                <Route path="/">
+                  <OrganisationShell organisationId={null}>
+                    <Redirect to="/welcome" replace />
+                  </OrganisationShell>
+                </Route>
+              </Switch>
+            </Suspense>
+          </Boundary>
         </Route>
       </Switch>
     </>

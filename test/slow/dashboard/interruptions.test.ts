@@ -147,6 +147,51 @@ test('a page whose scripts take long says that it is loading', async t => {
   t.is(await page.getByText('Loading').count(), 0)
 })
 
+/** A page in a new window, to whose first requests of some scripts nobody answers. */
+async function openWithout(t: ExecutionContext, scripts: RegExp, times: number, path = '~/keys') {
+  const context = await browser.newContext({ reducedMotion: 'reduce' })
+  t.teardown(() => context.close())
+  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
+  const page = await context.newPage()
+  page.setDefaultTimeout(20_000)
+  await page.route(scripts, route => route.abort('connectionreset'), { times })
+  await page.clock.install()
+  await page.goto(addressOf(path))
+  return page
+}
+
+test('a page whose first scripts are lost says so, and is loaded anew a few times', async t => {
+  const page = await openWithout(t, /assets\/index-.*js$/, 2)
+  for (let loads = 0; loads < 2; loads++) {
+    await page.getByText('could not be loaded. This page tries again by itself.').waitFor()
+    const again = page.waitForEvent('load')
+    await page.clock.runFor(3_000)
+    await again
+  }
+  await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+  t.is(await page.evaluate('sessionStorage.length'), 0)
+
+  const lost = await openWithout(t, /assets\/index-.*js$/, 100)
+  for (let loads = 0; loads < 5; loads++) {
+    await lost.getByText('This page tries again by itself.').waitFor()
+    const again = lost.waitForEvent('load')
+    await lost.clock.runFor(3_000)
+    await again
+  }
+  await lost.getByText('Load this page again, or ask whoever runs the gateway.').waitFor()
+})
+
+test('a page whose layout is lost says so in place of nothing; without the script of messages it is there', async t => {
+  const page = await openWithout(t, /assets\/organisation-shell-/, 2)
+  await page.getByRole('main').getByRole('alert').getByText('This page could not be displayed').waitFor()
+  t.deepEqual(await findBarriers(page), [])
+  await page.getByRole('button', { name: 'Reload' }).click()
+  await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+
+  const silent = await openWithout(t, /assets\/esm-/, 2, '/sign-in')
+  await silent.getByRole('heading', { level: 1, name: 'Sign in' }).waitFor()
+})
+
 test('an address that leads to nothing has a heading and a title; what does not exist is not tried again', async t => {
   const page = await open(t, '~/overview')
   for (const [path, heading] of [

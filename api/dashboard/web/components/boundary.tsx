@@ -1,11 +1,12 @@
 import { Alert, Button, Stack, Text } from '@mantine/core'
 import { IconAlertTriangle } from '@tabler/icons-react'
-import { Component, type ReactNode, useCallback, useEffect, useState } from 'react'
+import { Component, type ComponentType, type ReactNode, useCallback, useEffect, useState } from 'react'
 import { Unreachable, useRetries } from './outage.tsx'
 
-type Props = { children: ReactNode }
+/** `frame`: what stands around the message where there is no page. */
+type Props = { children: ReactNode; frame?: ComponentType<{ children: ReactNode }> }
 
-/** Error boundary of a page: the navigation stays when a page throws, or its scripts cannot be loaded. */
+/** Error boundary of a page: what is around it stays when it throws, or its scripts cannot be loaded. */
 export class Boundary extends Component<Props, { error: Error | null }> {
   override state: { error: Error | null } = { error: null }
 
@@ -14,8 +15,10 @@ export class Boundary extends Component<Props, { error: Error | null }> {
   }
 
   override render(): ReactNode {
-    if (!this.state.error) return this.props.children
-    return isUnloaded(this.state.error) ? <Unloaded /> : <Broken />
+    const { children, frame: Frame } = this.props
+    if (!this.state.error) return children
+    const message = isUnloaded(this.state.error) ? <Unloaded /> : <Broken />
+    return Frame ? <Frame>{message}</Frame> : message
   }
 }
 
