@@ -10,7 +10,7 @@ type Host = { host: string; port: number }
 type Endpoints = { hosts: Host[]; isTls: boolean; username?: string; password?: string }
 
 export const redisUrlFault =
-  'must be a URL such as redis://host:6379, rediss://user:password@host:6379, redis+sentinel://host:26379,host:26379/name or redis+cluster://host:6379,host:6379'
+  'must be a URL such as redis://host:6379, rediss://user:password@host:6379, redis+sentinel://host:26379,host:26379/name or redis+cluster://host:6379,host:6379; / ? and # in a password must be percent-encoded (%2F, %3F, %23)'
 
 const defaultPorts = { sentinel: 26_379, cluster: 6_379 }
 const severalHosts =

@@ -13,10 +13,18 @@ const percent = z
   .regex(/^\d{1,3}(\.\d{1,4})?$/, 'must be a percentage such as 5 or 2.5')
   .transform(ppmFromPercent)
 const discount = percent.refine(ppm => ppm <= 1_000_000n, 'must be at most 100')
-const url = (...protocols: string[]) =>
-  z.string().refine(text => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
-    error: `must be a URL starting with ${protocols.map(protocol => `${protocol}//`).join(' or ')}`,
+const url = (...protocols: string[]) => {
+  const fault = `must be a URL starting with ${protocols.map(protocol => `${protocol}//`).join(' or ')}`
+  return z.string().refine(text => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
+    // A generated password often has characters that end the host, such as the / of base64.
+    error: ({ input }) =>
+      protocols.some(protocol => String(input).startsWith(protocol)) && String(input).includes('@')
+        ? `${fault}; / ? and # in its password must be percent-encoded (%2F, %3F, %23)`
+        : fault,
   })
+}
+/** The address of PostgreSQL. */
+export const databaseUrl = url('postgres:', 'postgresql:')
 const origins = z
   .string()
   .transform(text => text.split(',').map(origin => origin.trim()))
@@ -56,7 +64,7 @@ export const variables = z.object({
   HOST: z.string().min(1).default('0.0.0.0'),
   PUBLIC_URL: url('http:', 'https:').optional(),
   SUPPORT_CONTACT: z.union([z.email(), url('https:', 'http:')], 'must be an email address or a URL').optional(),
-  DATABASE_URL: url('postgres:', 'postgresql:'),
+  DATABASE_URL: databaseUrl,
   REDIS_URL: redisUrl,
   METRICS_PORT: positive(65_535).optional(),
   METRICS_HOST: z.string().min(1).default('127.0.0.1'),

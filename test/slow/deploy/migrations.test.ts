@@ -174,6 +174,9 @@ test('refused: a database that cannot be reached ends with 1 and one line that s
   stranger.password = 'guess'
   const cases: [url: string, reason: RegExp][] = [
     ['', /^Set DATABASE_URL/],
+    ['redis://x', /^DATABASE_URL: must be a URL starting with postgres:\/\/ or postgresql:\/\/$/m],
+    // As `openssl rand -base64` makes them.
+    ['postgresql://x:guess/word@127.0.0.1/x', /^DATABASE_URL: .*in its password must be percent-encoded/],
     ['postgresql://x@127.0.0.1:1/x', /ECONNREFUSED 127\.0\.0\.1:1/],
     [missing.href, /database "nobody_made_this" does not exist/],
     [stranger.href, /password authentication failed/],
