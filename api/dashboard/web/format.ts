@@ -75,7 +75,7 @@ export function instant(iso: string): string {
 }
 
 /** "09:58:12" within a day from now, otherwise "23 Nov 09:58:12", in the chosen time zone. */
-export function timeOfDay(iso: string): string {
+export function timeOfDay(iso: string | number): string {
   const date = new Date(iso)
   const isSoon = Math.abs(date.getTime() - Date.now()) < 86_400_000
   const time = timesOfDay[zoneChoice()].format(date)

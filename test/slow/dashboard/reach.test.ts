@@ -422,3 +422,21 @@ test.serial('a page that is opened offline is there as soon as the browser is on
   await table(page, 'Audit log').getByRole('rowheader').first().waitFor()
   await page.getByRole('alert').first().waitFor({ state: 'detached' })
 })
+
+test.serial('a page that cannot be updated says how old it is, until it is updated again', async t => {
+  const page = await open(t, '~/overview', { before: page => page.clock.install() })
+  await main(page).getByRole('region', { name: 'Spend', exact: true }).waitFor()
+  await page.clock.runFor(10_000)
+  await page.route('**/dashboard/api/**', route => route.abort('connectionrefused'))
+  await eventually(async () => {
+    await page.clock.runFor(5_000)
+    return (await page.getByRole('alert').filter({ hasText: 'What this page shows is from' }).count()) === 1
+  }, 'the page says how old it is')
+  t.is(await page.getByRole('alert').count(), 1)
+  t.true(await main(page).getByRole('region', { name: 'Spend', exact: true }).isVisible())
+  await page.unrouteAll()
+  await eventually(async () => {
+    await page.clock.runFor(5_000)
+    return (await page.getByRole('alert').count()) === 0
+  }, 'the page is up to date')
+})

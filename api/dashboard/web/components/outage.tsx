@@ -2,7 +2,8 @@ import { Alert, Button, Group, Text } from '@mantine/core'
 import { IconPlugConnectedX } from '@tabler/icons-react'
 import { type QueryClient, useQueryClient } from '@tanstack/react-query'
 import { useCallback, useEffect, useState, useSyncExternalStore } from 'react'
-import { isOutage } from '../api.ts'
+import { ApiError, isOutage } from '../api.ts'
+import { timeOfDay } from '../format.ts'
 
 const retryMs = 5_000
 
@@ -10,32 +11,60 @@ const retryMs = 5_000
 const emptyParts = (queries: QueryClient) =>
   queries.getQueryCache().findAll({ type: 'active', predicate: ({ state }) => state.data === undefined })
 
-/** The outage that parts of the page wait for: until they have their data, also while they ask again and have no error. */
-function createOutage(queries: QueryClient): () => Error | null {
-  let known: Error | null = null
+/** What is shown of the page and could not be updated at the last try. */
+const staleParts = (queries: QueryClient) =>
+  queries
+    .getQueryCache()
+    .findAll({ type: 'active', predicate: ({ state }) => state.data !== undefined && isAway(state.error) })
+
+/** Whether the gateway has no answer now, of whatever was asked. */
+const isAway = (error: Error | null) =>
+  isOutage(error) || (error instanceof ApiError && (error.status >= 500 || error.status === 429))
+
+/** `sinceMs`: how old the oldest is of what is shown; null while parts have no data at all. */
+type Outage = { error: Error; sinceMs: number | null }
+
+/**
+ * The outage that parts of the page wait for: until they have their data, also while they ask again and have no error. Without one,
+ * that of parts whose data grows old.
+ */
+function createOutage(queries: QueryClient): () => Outage | null {
+  let known: Outage | null = null
+  // The same object while nothing has changed, as the hook requires.
+  const note = (error: Error, sinceMs: number | null) => {
+    if (known?.error !== error || known.sinceMs !== sinceMs) known = { error, sinceMs }
+  }
   return () => {
     const parts = emptyParts(queries)
     const failed = parts.find(({ state }) => isOutage(state.error))
-    if (failed) known = failed.state.error
-    else if (!parts.some(({ state }) => state.fetchStatus === 'fetching')) known = null
+    if (failed) note(failed.state.error!, null)
+    else if (known?.sinceMs !== null || !parts.some(({ state }) => state.fetchStatus === 'fetching')) {
+      const [oldest] = staleParts(queries).sort((a, b) => a.state.dataUpdatedAt - b.state.dataUpdatedAt)
+      if (oldest) note(oldest.state.error!, oldest.state.dataUpdatedAt)
+      else known = null
+    }
     return known
   }
 }
 
 /**
- * One notice for all parts of a page that could not be read, which stay skeletons meanwhile: asks again from time to time, and as soon
- * as the browser is online.
+ * One notice for all parts of a page that could not be read, which stay skeletons meanwhile, or could not be updated: asks again from
+ * time to time, and as soon as the browser is online.
  */
 export function OutageNotice() {
   const queries = useQueryClient()
   const subscribe = useCallback((onChange: () => void) => queries.getQueryCache().subscribe(onChange), [queries])
-  const [outage] = useState(() => createOutage(queries))
-  const error = useSyncExternalStore(subscribe, outage)
+  const [readOutage] = useState(() => createOutage(queries))
+  const outage = useSyncExternalStore(subscribe, readOutage)
   const retry = useCallback(() => {
-    for (const query of emptyParts(queries)) if (isOutage(query.state.error)) void query.fetch().catch(() => {})
+    const empty = emptyParts(queries).filter(({ state }) => isOutage(state.error))
+    for (const query of [...empty, ...staleParts(queries)]) void query.fetch().catch(() => {})
   }, [queries])
-  useRetries(retry, error !== null)
-  return error && <Unreachable says={error.message} onRetry={retry} />
+  useRetries(retry, outage !== null)
+  if (!outage) return null
+  const { error, sinceMs } = outage
+  const age = sinceMs === null ? '' : `What this page shows is from ${timeOfDay(sinceMs)}. `
+  return <Unreachable says={`${age}${error.message}`} onRetry={retry} />
 }
 
 /** Runs `retry` every few seconds and when the browser is online again, while something is out. */
