@@ -182,3 +182,12 @@ test.serial('times are entered in the zone in which they are shown', async t => 
   const key = await gateway.services.db.apiKey.findFirst({ where: { name: 'Until midnight' } })
   t.is(key!.expiresAt!.toISOString(), '2036-11-01T00:00:00.000Z')
 })
+
+test.serial('a day of a statement is typed with its year', async t => {
+  const page = await open(t, 'billing?period=2026-11-01_2026-11-30')
+  const from = page.getByLabel('From', { exact: true })
+  await from.focus()
+  await page.keyboard.type('10152025')
+  t.is(await from.inputValue(), '2025-10-15')
+  t.is(new URL(page.url()).searchParams.get('period'), '2025-10-15_2026-11-30')
+})

@@ -451,6 +451,10 @@ test.serial('keys are changed together; what fails is named, stays selected, and
   const actions = page.getByRole('group', { name: 'Selected keys' })
   await actions.getByRole('button', { name: 'Set cap' }).click()
   const capping = page.getByRole('dialog', { name: 'Set cap of 3 keys' })
+  // Nothing is entered yet: pressing Enter twice does not take the caps away.
+  await capping.getByRole('button', { name: 'Remove cap of 3 keys' }).waitFor()
+  const focused = () => page.evaluate<string>('document.activeElement.labels?.[0]?.innerText ?? ""')
+  await eventually(async () => (await focused()).startsWith('Monthly spend cap'), 'the focus is on the cap')
   await capping.getByLabel('Monthly spend cap (USD)').fill('0')
   await capping.getByText('3 keys spent $0.00 or more').waitFor()
   await capping.getByRole('button', { name: 'Set cap of 3 keys' }).click()

@@ -6,6 +6,7 @@ import { call, queryText } from '../../api.ts'
 import { useFilter } from '../../components/filters.tsx'
 import { Empty, Show } from '../../components/states.tsx'
 import { type Column, DataTable, PagedTable } from '../../components/table.tsx'
+import { useTyped } from '../../components/typed.ts'
 import { count, day, moment, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { ledgerColumns } from './ledger-table.tsx'
@@ -73,20 +74,8 @@ export function Ledger({ title = 'Statement' }: { title?: string }) {
         />
         {isCustom && (
           <>
-            <TextInput
-              type="date"
-              label="From"
-              max={to}
-              value={from}
-              onChange={({ currentTarget: { value } }) => isDay(value) && setDays({ from: value, to })}
-            />
-            <TextInput
-              type="date"
-              label="To (included)"
-              min={from}
-              value={to}
-              onChange={({ currentTarget: { value } }) => isDay(value) && setDays({ from, to: value })}
-            />
+            <DayInput label="From" max={to} value={from} onChange={day => setDays({ from: day, to })} />
+            <DayInput label="To (included)" min={from} value={to} onChange={day => setDays({ from, to: day })} />
           </>
         )}
         <Select
@@ -113,6 +102,19 @@ export function Ledger({ title = 'Statement' }: { title?: string }) {
       <Lines {...days} kind={kind} detail={detail || 'days'} />
     </Stack>
   )
+}
+
+type DayProps = { label: string; min?: string; max?: string; value: string; onChange: (day: string) => void }
+
+/** A day. While one is typed, as the years 2, 20 and 202 before 2025, the last whole one is kept. */
+function DayInput({ value, onChange, ...input }: DayProps) {
+  const [shown, type] = useTyped(value, day => day)
+  const change = (text: string) => {
+    const day = isDay(text) ? text : value
+    type(text, day)
+    if (day !== value) onChange(day)
+  }
+  return <TextInput {...input} type="date" value={shown} onChange={event => change(event.currentTarget.value)} />
 }
 
 type Filters = Days & { kind: string; detail: string }

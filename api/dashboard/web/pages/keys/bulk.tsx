@@ -100,6 +100,8 @@ function BulkDialog({
   const failed = change.data ?? []
   const { button, done, consequence } = texts[action]
   const label = `${button}${action === 'cap' ? ' of' : ''} ${keysWord(keys)}`
+  // An empty field means no cap, which is not what somebody wants who has entered nothing yet.
+  const isUncapping = action === 'cap' && capUsd === ''
   const apply = () =>
     change.mutate(
       { keys: failed.length > 0 ? failed.map(({ key }) => key) : keys, request: requestOf(action, capUsd) },
@@ -115,8 +117,8 @@ function BulkDialog({
   return (
     <Confirm
       title={failed.length > 0 ? `${keysWord(failed)} not ${done}` : label}
-      action={failed.length > 0 ? 'Try again' : label}
-      danger={action === 'revoke' || action === 'disable'}
+      action={failed.length > 0 ? 'Try again' : isUncapping ? `Remove cap of ${keysWord(keys)}` : label}
+      danger={action === 'revoke' || action === 'disable' || isUncapping}
       dismiss={failed.length > 0 ? 'Close' : 'Cancel'}
       pending={change.isPending}
       error={change.error}
@@ -128,7 +130,7 @@ function BulkDialog({
       ) : (
         <Stack gap="sm">
           <span>{consequence}</span>
-          {action === 'cap' && <CapInput value={capUsd} onChange={setCapUsd} />}
+          {action === 'cap' && <CapInput value={capUsd} onChange={setCapUsd} hasFocus />}
           {action === 'cap' && <Stopped keys={keys} capUsd={capUsd} />}
           <Names keys={keys} />
         </Stack>

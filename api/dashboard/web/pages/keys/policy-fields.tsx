@@ -119,8 +119,10 @@ const number = {
   thousandSeparator: ',',
 } as const
 
+type CapProps = { value: number | string; onChange: (value: number | string) => void; hasFocus?: boolean }
+
 /** The field of a monthly cap; '' = no cap. */
-export function CapInput({ value, onChange }: { value: number | string; onChange: (value: number | string) => void }) {
+export function CapInput({ value, onChange, hasFocus = false }: CapProps) {
   return (
     <NumberInput
       {...number}
@@ -131,6 +133,7 @@ export function CapInput({ value, onChange }: { value: number | string; onChange
       decimalScale={9}
       value={value}
       onChange={onChange}
+      data-autofocus={hasFocus || undefined}
     />
   )
 }
