@@ -60,7 +60,18 @@ export async function call<T>(path: string, { method, body, signal }: CallOption
   })
   if (!response.ok) throw await errorOf(response)
   const text = await response.text()
-  return (text === '' ? null : JSON.parse(text)) as T
+  return (text === '' ? null : parse(text, response)) as T
+}
+
+/** Throws an ApiError for what is not of the gateway, such as the sign-in page of a proxy in front of it, with status 200. */
+function parse(text: string, { status, headers }: Response): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    const message =
+      'Something else answered in place of the gateway, such as the sign-in of a proxy. Load this page again.'
+    throw new ApiError(status, 'foreign_answer', message, null, headers.get('x-request-id'))
+  }
 }
 
 /** Calls an account route (sign-in, sign-up, members …). Throws an ApiError. */

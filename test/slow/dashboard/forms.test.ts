@@ -191,3 +191,14 @@ test.serial('a day of a statement is typed with its year', async t => {
   t.is(await from.inputValue(), '2025-10-15')
   t.is(new URL(page.url()).searchParams.get('period'), '2025-10-15_2026-11-30')
 })
+
+test.serial('a roll, which stops the old secret now unless something else is chosen, begins at Cancel', async t => {
+  const { data } = await call<{ data: { id: string } }>('keys', 'POST', { name: 'Rolled', environment: 'test' })
+  const page = await open(t, `keys/${data.id}`)
+  const focused = () => page.evaluate<string>('document.activeElement.textContent')
+  await page.getByRole('button', { name: 'Roll secret' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Stop it now').waitFor()
+  await page.clock.runFor(1_000)
+  t.is(await focused(), 'Cancel')
+})

@@ -221,3 +221,15 @@ test('an opened menu has the focus on its first item, and nothing else is in it'
   await page.keyboard.press('Escape')
   await focusOn(page, 'Export')
 })
+
+test('an answer that is not of the gateway, such as the sign-in page of a proxy, is said to be that', async t => {
+  const page = await open(t, '~/members')
+  const html = { status: 200, contentType: 'text/html', body: '<!doctype html><title>Sign in to the network</title>' }
+  await page.route('**/audit?*', route => route.fulfill(html))
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Audit log' }).click()
+  await page.getByRole('alert').getByText('Something else answered in place of the gateway').waitFor()
+  await page.unrouteAll()
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await page.getByRole('table', { name: 'Audit log' }).waitFor()
+  t.is(await page.getByRole('alert').count(), 0)
+})

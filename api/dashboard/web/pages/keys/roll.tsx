@@ -30,7 +30,7 @@ export function RollDialog({
     <Confirm
       title={`Roll the secret of “${apiKey.name}”`}
       action="Roll secret"
-      danger={false}
+      danger={hours === 0}
       pending={roll.isPending}
       error={roll.error}
       onConfirm={() => roll.mutate(hours, { onSuccess: onDone })}
