@@ -176,3 +176,23 @@ test.serial('failed entries of a queue are removed after a confirmation, and no 
   const where = { action: 'queue.entries_removed', actorKind: 'operator' }
   t.is(await gateway.services.db.auditEvent.count({ where }), 1)
 })
+
+test.serial('a name that is written from right to left is cut off at its end', async t => {
+  const name = 'مفتاح الإنتاج الرئيسي للفريق'
+  const { secret } = await keyBy(owner, { environment: 'test', name })
+  const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
+  const body = JSON.stringify({ model: 'auto', messages: [{ role: 'user', content: 'Hello' }] })
+  await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers, body })
+  await gateway.settled()
+  await open('~/requests')
+  await main().getByText(name).waitFor()
+  // The box of its first letter lies within that of the cell.
+  const isShown = await page.evaluate<boolean>(`(() => {
+    const cell = document.querySelector('p[title^="${name}"]')
+    const letter = document.createRange()
+    letter.setStart(cell.firstChild, 0)
+    letter.setEnd(cell.firstChild, 1)
+    return letter.getBoundingClientRect().right <= cell.getBoundingClientRect().right
+  })()`)
+  t.true(isShown)
+})
