@@ -202,3 +202,21 @@ test.serial('a roll, which stops the old secret now unless something else is cho
   await page.clock.runFor(1_000)
   t.is(await focused(), 'Cancel')
 })
+
+test.serial('a server keeps what another operator changed while its form was open', async t => {
+  await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
+  const server = { base_url: 'http://127.0.0.1:9/v1', models: [], data_collection: false }
+  const path = '/dashboard/api/operator/servers'
+  const save = (body: object) => owner.visitor.json(`${path}/vllm`, { method: 'POST', body })
+  await save(server)
+  const page = await open(t, '')
+  await page.goto(`${gateway.url}/dashboard/operator/servers`)
+  await page.getByRole('button', { name: 'Edit vllm' }).click()
+  const form = page.getByRole('dialog')
+  await form.getByLabel('Zero data retention').check()
+  await save({ ...server, base_url: 'http://127.0.0.1:10/v1' })
+  await form.getByRole('button', { name: 'Save server' }).click()
+  await form.waitFor({ state: 'detached' })
+  const { data } = await owner.visitor.json<{ data: object[] }>(path)
+  t.like(data[0], { base_url: 'http://127.0.0.1:10/v1', data_collection: false, zdr: true })
+})

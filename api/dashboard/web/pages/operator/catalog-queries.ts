@@ -54,9 +54,24 @@ export const useAddAlias = (body: { alias: string } & ({ model: string } | { arm
 export const useRemoveAlias = () =>
   useCatalogChange<string>(alias => call(`${base}/aliases/${encodeURIComponent(alias)}`, { method: 'DELETE' }))
 
-export type ServerInput = Pick<OperatorServer, 'base_url' | 'models'> & { api_key?: string }
-export const useSaveServer = (name: string, body: ServerInput, onDone: () => void) =>
-  useCatalogChange(() => call(`${base}/servers/${encodeURIComponent(name)}`, { body }), onDone)
+/** `data_collection`: null = not known. */
+export type ServerSettings = Pick<OperatorServer, 'base_url' | 'models'> & {
+  data_collection: boolean | null
+  zdr: boolean
+}
+/** `settingsOf`: what to save in place of the server as it is now. `key`: a new API key, if one was typed. */
+export const useSaveServer = (
+  name: string,
+  settingsOf: (now: OperatorServer | undefined) => ServerSettings,
+  key: { api_key?: string },
+  onDone: () => void,
+) =>
+  useCatalogChange(async () => {
+    const { data } = await call<OperatorServers>(`${base}/servers`)
+    const { data_collection, zdr, ...rest } = settingsOf(data.find(one => one.name === name))
+    const facts = { ...(data_collection !== null && { data_collection }), ...(zdr && { zdr }) }
+    return call(`${base}/servers/${encodeURIComponent(name)}`, { body: { ...rest, ...facts, ...key } })
+  }, onDone)
 
 export const useRemoveServer = (name: string, onDone: () => void) =>
   useCatalogChange(() => call(`${base}/servers/${encodeURIComponent(name)}`, { method: 'DELETE' }), onDone)

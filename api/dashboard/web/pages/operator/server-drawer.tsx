@@ -12,10 +12,11 @@ import {
 } from '@mantine/core'
 import { useState } from 'react'
 import type { OperatorServer } from '../../../wire/operator-catalog.ts'
+import { changedFields } from '../../changed-fields.ts'
 import { OpenDrawer } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
 import { Failure } from '../../components/states.tsx'
-import { useSaveServer, useTestServer } from './catalog-queries.ts'
+import { type ServerSettings, useSaveServer, useTestServer } from './catalog-queries.ts'
 import { draftOf, PriceField } from './price-field.tsx'
 
 type Model = OperatorServer['models'][number]
@@ -32,17 +33,26 @@ const newModel = (server: string, upstream: string): Model => ({
   price: { unit: 'token', input: '0', output: '0' },
 })
 
+function settingsOf(server: OperatorServer | null): ServerSettings {
+  const { base_url = '', models = [], data_collection = null, zdr = false } = server ?? {}
+  return { base_url, models, data_collection, zdr }
+}
+
 /** Adds or edits a server: its address and key, a test of the connection, and its models. */
 export function ServerDrawer({ server, onClose }: { server: OperatorServer | null; onClose: () => void }) {
+  const [begun] = useState(() => settingsOf(server))
   const [name, setName] = useState(server?.name ?? '')
-  const [baseUrl, setBaseUrl] = useState(server?.base_url ?? '')
+  const [baseUrl, setBaseUrl] = useState(begun.base_url)
   const [apiKey, setApiKey] = useState('')
-  const [models, setModels] = useState<Model[]>(server?.models ?? [])
-  const [collects, setCollects] = useState(server?.data_collection)
-  const [zdr, setZdr] = useState(server?.zdr === true)
+  const [models, setModels] = useState(begun.models)
+  const [collects, setCollects] = useState(begun.data_collection)
+  const [zdr, setZdr] = useState(begun.zdr)
   const key = apiKey === '' ? {} : { api_key: apiKey }
-  const facts = { ...(collects !== undefined && { data_collection: collects }), ...(zdr && { zdr }) }
-  const save = useSaveServer(name, { base_url: baseUrl, models, ...facts, ...key }, onClose)
+  const settings = { base_url: baseUrl, models, data_collection: collects, zdr }
+  const changeOf = (now: OperatorServer | undefined) =>
+    // Replaces the server as it is now, with what was changed here: a colleague may have changed the rest.
+    now && server ? Object.assign(settingsOf(now), changedFields<ServerSettings>(settings, begun)) : settings
+  const save = useSaveServer(name, changeOf, key, onClose)
   const test = useTestServer({ base_url: baseUrl, ...key, ...(server && { name: server.name }) })
   const select = (upstreams: string[]) =>
     setModels(
@@ -110,13 +120,13 @@ export function ServerDrawer({ server, onClose }: { server: OperatorServer | nul
   )
 }
 
-/** `collects`: undefined = not known. */
+/** `collects`: null = not known. */
 function DataCollection({
   collects,
   onChange,
 }: {
-  collects: boolean | undefined
-  onChange: (collects: boolean | undefined) => void
+  collects: boolean | null
+  onChange: (collects: boolean | null) => void
 }) {
   return (
     <Select
@@ -128,8 +138,8 @@ function DataCollection({
         { value: 'deny', label: 'Does not keep requests for other purposes' },
         { value: 'allow', label: 'May keep or train on requests' },
       ]}
-      value={collects === undefined ? null : collects ? 'allow' : 'deny'}
-      onChange={value => onChange(value === null ? undefined : value === 'allow')}
+      value={collects === null ? null : collects ? 'allow' : 'deny'}
+      onChange={value => onChange(value === null ? null : value === 'allow')}
     />
   )
 }
