@@ -89,15 +89,18 @@ const peaks = {
 
 export type PeakColumn = keyof typeof peaks
 
+/** An hour that a search has to read. `requests`: how many the sums find in it; with minimums 0, as they do not know. */
+export type HourOfSearch = { hour: Date; requests: number }
+
 /**
  * The latest hours that a search has to read, newest first; with `asc`, the earliest. Without minimums an hour that is listed has at least
  * one row in the request log. Otherwise other rows may have the values, or had them before they were changed.
  */
-export async function listHours(
+export function listHours(
   db: Connection,
   { filter, among, minimums }: HourSearch,
   { limit, order }: { limit: number; order: 'asc' | 'desc' },
-): Promise<Date[]> {
+): Promise<HourOfSearch[]> {
   const where = whereOf(filter, starts.hour)
   const isOfModels = among.length === 0 && groupFilters.every(name => filter[name] === undefined)
   const high = whereHigh(minimums)
@@ -109,9 +112,9 @@ export async function listHours(
       : isOfModels
         ? Prisma.sql`usage_peaks u WHERE ${where} ${high}`
         : Prisma.sql`${ofGroups} AND (u.hour, u.model) IN (${highModels})`
-  const rows = await db.$queryRaw<{ hour: Date }[]>`
-    SELECT DISTINCT hour FROM ${listed} ORDER BY hour ${Prisma.raw(order)} LIMIT ${limit}`
-  return rows.map(({ hour }) => hour)
+  const requests = minimums.length === 0 ? Prisma.sql`sum(u.requests)::float8` : Prisma.sql`0::float8`
+  return db.$queryRaw<HourOfSearch[]>`
+    SELECT hour, ${requests} AS requests FROM ${listed} GROUP BY hour ORDER BY hour ${Prisma.raw(order)} LIMIT ${limit}`
 }
 
 /** What the peaks do not know. */

@@ -2,7 +2,13 @@ import type { Connection } from '../../../shared/io/db.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import type { Outcome } from '../../../shared/wallet/usage-hours.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
-import { type HourSearch, listHours, listPeaks, type PeakColumn } from '../../../shared/wallet/usage-times.ts'
+import {
+  type HourOfSearch,
+  type HourSearch,
+  listHours,
+  listPeaks,
+  type PeakColumn,
+} from '../../../shared/wallet/usage-times.ts'
 import type { RequestFilters, RequestWhere } from './request-search.ts'
 import { statusOutcomes } from './usage-filter.ts'
 
@@ -80,8 +86,8 @@ function minimumsOf({ durationMs, costNano, promptTokens, completionTokens }: Re
 
 /**
  * Finds the first rows of a search in order of time. `read` searches the hours that may have matches, more of them each time, until it has
- * found as many as wanted or there are no more. The first has them if the sums know all filters. A search of whose hours nothing is known is
- * one read.
+ * found as many as wanted or there are no more. If the sums know all filters, it begins with as many hours as have enough by the sums. A
+ * search of whose hours nothing is known is one read.
  */
 export async function findInHours<Row>(
   tx: Connection,
@@ -94,14 +100,24 @@ export async function findInHours<Row>(
   if (!known) return read(where, limit)
   const rows: Row[] = []
   let { filter } = known
+  let isCounted = summedSearch(where, filters) !== null
   // The rows beyond a cursor may begin within an hour and have none in it.
   for (let count = limit + 1; ; count = Math.min(2 * count, maxHoursPerRead)) {
-    const hours = await listHours(tx, { ...known, filter }, { limit: count, order })
+    const listed = await listHours(tx, { ...known, filter }, { limit: count, order })
+    const hours = isCounted ? firstWith(listed, limit) : listed.map(({ hour }) => hour)
     if (hours.length > 0) rows.push(...(await read(within(where, hours), limit - rows.length)))
-    if (hours.length < count || rows.length === limit) return rows
+    if (rows.length === limit || (hours.length === listed.length && listed.length < count)) return rows
     const last = hours.at(-1)!
     filter = order === 'desc' ? { ...filter, to: last } : { ...filter, from: new Date(last.getTime() + hourMs) }
+    isCounted = false
   }
+}
+
+/** The first hours that have so many requests together, without those of the very first, in which a cursor may be. */
+function firstWith(listed: readonly HourOfSearch[], requests: number): Date[] {
+  let sum = 0
+  const end = listed.findIndex((one, i) => i > 0 && (sum += one.requests) >= requests)
+  return (end < 0 ? listed : listed.slice(0, end + 1)).map(({ hour }) => hour)
 }
 
 /**
@@ -132,13 +148,25 @@ export async function findLargest<Row>(
 export async function inHours(tx: Connection, where: RequestWhere, filters: RequestFilters): Promise<RequestWhere> {
   const known = hourSearch(where, filters)
   if (!known) return where
-  const hours = await listHours(tx, known, { limit: maxHoursPerRead + 1, order: 'desc' })
-  return hours.length > maxHoursPerRead ? where : within(where, hours)
+  const listed = await listHours(tx, known, { limit: maxHoursPerRead + 1, order: 'desc' })
+  if (listed.length > maxHoursPerRead) return where
+  return within(
+    where,
+    listed.map(({ hour }) => hour),
+  )
 }
 
 /** The rows of a search in some hours. */
 function within(where: RequestWhere, hours: readonly Date[]): RequestWhere {
-  return { ...where, OR: mergeHours(hours).map(createdAt => ({ createdAt })) }
+  const spans = mergeHours(hours)
+  const [newest, oldest] = [spans[0], spans.at(-1)]
+  const { gte, lte } = where.createdAt
+  // Also without the alternatives: an index finds one span of time.
+  const createdAt = {
+    gte: oldest && oldest.gte > gte ? oldest.gte : gte,
+    lte: newest && newest.lt < lte ? newest.lt : lte,
+  }
+  return { ...where, createdAt, OR: spans.map(span => ({ createdAt: span })) }
 }
 
 /** Whether a time begins and ends with an hour of the sums, or has not ended. */

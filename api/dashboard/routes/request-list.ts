@@ -73,13 +73,19 @@ const list = endpoint({
     const page = await readPage(
       { limit, order },
       ({ limit: take }) =>
-        runSearch(services.db, searchBound, organisationId, tx => {
-          const find = (narrowed: Prisma.GenerationWhereInput, take: number) =>
-            tx.generation.findMany({ where: narrowed, select: listed, orderBy: orderBy(ordering), take })
-          if (sort === 'time') return findInHours(tx, where, filters, { limit: take, order }, find)
-          if (order === 'asc') return find(where, take)
-          return findLargest(tx, where, filters, { limit: take, column: figureColumns[sort] }, find)
-        }),
+        runSearch(
+          services.db,
+          searchBound,
+          organisationId,
+          tx => {
+            const find = (narrowed: Prisma.GenerationWhereInput, take: number) =>
+              tx.generation.findMany({ where: narrowed, select: listed, orderBy: orderBy(ordering), take })
+            if (sort === 'time') return findInHours(tx, where, filters, { limit: take, order }, find)
+            if (order === 'asc') return find(where, take)
+            return findLargest(tx, where, filters, { limit: take, column: figureColumns[sort] }, find)
+          },
+          { byIndex: true },
+        ),
       async rows => {
         const keys = await readWorkKeys(services, rows)
         return rows.map(row => presentRow(row, keys))
@@ -101,7 +107,7 @@ const count = endpoint({
   async handle({ services, organisationId, query }): Promise<RequestCount> {
     const where = await whereOf(services, organisationId, query)
     const summed = isOfWholeHours(services, where) ? summedSearch(where, query) : null
-    return runSearch(services.db, searchBound, organisationId, async tx => {
+    const read = async (tx: Connection) => {
       if (summed) return { requests: await countRequests(tx, summed.filter, summed.among), has_more: false }
       const narrowed = await inHours(tx, where, query)
       const since = isIndexed(query) ? null : await readLimit(tx, narrowed)
@@ -109,7 +115,8 @@ const count = endpoint({
       const rows = { where: counted, orderBy: orderBy({ sort: 'time', order: 'desc' }), take: maxCounted }
       const { _count, _sum } = await tx.generation.aggregate({ ...rows, _count: true, _sum: { calls: true } })
       return { requests: _sum.calls ?? 0, has_more: _count === maxCounted || since !== null }
-    })
+    }
+    return runSearch(services.db, searchBound, organisationId, read, { byIndex: true })
   },
 })
 

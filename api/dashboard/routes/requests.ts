@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import type { Feedback, Generation, RequestContent } from '../../../shared/generated/prisma/client.ts'
+import type { Connection } from '../../../shared/io/db.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import type { RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import { endpoint } from '../../endpoint.ts'
@@ -138,11 +139,11 @@ const neighbours = endpoint({
     const find = async (order: 'asc' | 'desc') => {
       const ordering = { sort: 'time', order } as const
       const rest = beyond(where, ordering, row)
-      const [found] = await runSearch(db, searchBound, organisationId, tx =>
+      const read = (tx: Connection) =>
         findInHours(tx, rest, query, { limit: 1, order }, (narrowed, take) =>
           tx.generation.findMany({ where: narrowed, select: { id: true }, orderBy: orderBy(ordering), take }),
-        ),
-      )
+        )
+      const [found] = await runSearch(db, searchBound, organisationId, read, { byIndex: true })
       return found
     }
     const [newer, older] = await Promise.all([find('asc'), find('desc')])
