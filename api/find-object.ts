@@ -99,6 +99,7 @@ async function findRequest({ db }: Pick<Needs, 'db'>, id: string): Promise<(Owne
         WHERE organisation_id = o.id AND created_at BETWEEN ${from} AND ${to} AND request_id = ${id}
         ORDER BY created_at DESC LIMIT 1) g
       LIMIT 1`,
+    { byIndex: true },
   )
   return row ?? null
 }

@@ -108,9 +108,8 @@ async function findRequest(services: Platform, organisationId: string, id: strin
   if (own || id.length > maxIdLength) return own
   const { from: gte, to: lte } = searchSpan(services, {}, id)
   const where = { organisationId, createdAt: { gte, lte }, ...whereId(id, id) }
-  return runSearch(db, { ...searchBound, param: 'id' }, organisationId, tx =>
-    tx.generation.findFirst({ where, orderBy: { createdAt: 'desc' } }),
-  )
+  const read = (tx: Connection) => tx.generation.findFirst({ where, orderBy: { createdAt: 'desc' } })
+  return runSearch(db, { ...searchBound, param: 'id' }, organisationId, read, { byIndex: true })
 }
 
 function presentScore(score: Feedback, keys: Keys): RequestFeedback {
