@@ -119,7 +119,8 @@ export abstract class AnswerReceiver implements PartsSink {
   #exchange: Exchange | null = null
   #unwatch: (() => void) | null = null
   protected headers: ResponseHeaders = {}
-  readonly #errorPieces = new PieceCollector()
+  /** What was received of a refusal's body. */
+  #errorPieces: PieceCollector | null = null
 
   constructor(attempt: Attempt<DirectKind>) {
     this.attempt = attempt
@@ -155,13 +156,15 @@ export abstract class AnswerReceiver implements PartsSink {
 
   /** Adds to the body of a refusal. */
   protected addErrorText(chunk: Buffer): void {
+    this.#errorPieces ??= new PieceCollector()
     if (this.#errorPieces.bytes < maxErrorBytes) this.#errorPieces.add(chunk)
   }
 
   /** The error that the provider's refusal stands for. */
   protected refusal(): ProviderError {
     const { protocol, requests } = this.attempt
-    const error = classifyRefusal(protocol, this.status, this.headers, textOf(this.#errorPieces))
+    const body = this.#errorPieces ? textOf(this.#errorPieces) : ''
+    const error = classifyRefusal(protocol, this.status, this.headers, body)
     const fieldOf = requests[0]?.fieldOf
     return fieldOf && error.param !== null ? withParam(error, fieldOf(error.param)) : error
   }
