@@ -1,5 +1,6 @@
 import { newId } from '../base/ids.ts'
 import type { Quotas } from '../base/quotas.ts'
+import { storableText } from '../base/storable-text.ts'
 import type { Clock } from '../base/time.ts'
 import { type File, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
@@ -99,7 +100,7 @@ export class Files {
       organisationId,
       environment,
       purpose,
-      filename: file.filename.slice(0, maxFilenameCharacters).replaceAll('\0', '').toWellFormed(),
+      filename: storableText(file.filename.slice(0, maxFilenameCharacters)),
       bytes: 0n,
       contentType,
       storageKey,

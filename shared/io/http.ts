@@ -260,7 +260,7 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
     try {
       this.#sink.onEnd()
     } catch (error) {
-      // The exchange is over for undici: nobody else would tell.
+      // undici has no callback for an error after the end of the exchange.
       this.#sink.onError('connection', error as Error)
     }
   }

@@ -1,4 +1,5 @@
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
+import { storableText } from '../base/storable-text.ts'
 import type { TransactionStep } from '../io/db.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { FailureReason, ProviderError } from '../providers/provider-error.ts'
@@ -67,11 +68,6 @@ export function failedEnd(error: ProviderError | GatewayError): End {
     }
   const [code, logStatus] = errorCodes[error.reason] ?? (['upstream_error', 502] as const)
   return { status: 'failed', logStatus, error: { code, message: storableText(error.message) }, refund: true }
-}
-
-/** A provider's error message, sanitised for Postgres. */
-function storableText(message: string): string {
-  return message.replaceAll('\0', '').toWellFormed()
 }
 
 /** Faults of the request are the caller's, the rest the provider's (docs/errors.md). */

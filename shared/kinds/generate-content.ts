@@ -245,26 +245,21 @@ export function geminiUsage({ prompt_tokens, completion_tokens = 0, ...details }
   }
 }
 
-const finishReasons: Record<string, FinishReason> = {
-  STOP: 'stop',
-  MAX_TOKENS: 'length',
-  CONTINUATION: 'length',
-  MALFORMED_FUNCTION_CALL: 'error',
-  MALFORMED_RESPONSE: 'error',
-  UNEXPECTED_TOOL_CALL: 'error',
-  TOO_MANY_TOOL_CALLS: 'error',
-  OTHER: 'error',
-}
+const finishReasons: ReadonlyMap<string | undefined, FinishReason> = new Map([
+  ['STOP', 'stop'],
+  ['MAX_TOKENS', 'length'],
+  ['CONTINUATION', 'length'],
+  ['MALFORMED_FUNCTION_CALL', 'error'],
+  ['MALFORMED_RESPONSE', 'error'],
+  ['UNEXPECTED_TOOL_CALL', 'error'],
+  ['TOO_MANY_TOOL_CALLS', 'error'],
+  ['OTHER', 'error'],
+])
 
 /** The finish reason of chat completions for an answer, as the request log has it: any unknown reason is of a filter. */
 export function chatFinishReason({ candidates = [] }: GeminiAnswer, hasCalls: boolean): FinishReason {
   const reason = candidates.find(({ finishReason }) => finishReason !== undefined)?.finishReason
-  const finish =
-    reason === undefined
-      ? 'content_filter'
-      : Object.hasOwn(finishReasons, reason)
-        ? finishReasons[reason]!
-        : 'content_filter'
+  const finish = finishReasons.get(reason) ?? 'content_filter'
   return finish === 'stop' && hasCalls ? 'tool_calls' : finish
 }
 

@@ -1,15 +1,12 @@
+import { isStorableText } from '../base/storable-text.ts'
+
 /** Ids of an item that a stored response is found by: the latest ones of longer conversations. */
 const maxIdsPerResponse = 2_000
 
 /** The `id` field of an item, if it is usable as the item's id in a list; else null. */
 export function ownId(item: object): string | null {
   const { id } = item as { id?: unknown }
-  return typeof id === 'string' && id !== '' && id.length <= 100 && isStorable(id) ? id : null
-}
-
-/** Whether PostgreSQL takes a text: a provider's may be any. */
-function isStorable(text: string): boolean {
-  return !text.includes('\0') && text.isWellFormed()
+  return typeof id === 'string' && id !== '' && id.length <= 100 && isStorableText(id) ? id : null
 }
 
 /** The ids of a response's items in lists, in their order: one without an id, or with that of another, has one by its position. */

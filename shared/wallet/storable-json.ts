@@ -1,4 +1,5 @@
 import { isObject } from '../base/is-object.ts'
+import { isStorableText, storableText } from '../base/storable-text.ts'
 
 const maxTextLength = 500
 
@@ -10,14 +11,6 @@ export function storable(_field: string, value: unknown): unknown {
   if (typeof value === 'string') return storableText(value.slice(0, maxTextLength))
   if (!isObject(value) || Object.keys(value).every(isStorableText)) return value
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [storableText(name), member]))
-}
-
-function storableText(text: string): string {
-  return text.replaceAll('\0', '').toWellFormed()
-}
-
-function isStorableText(text: string): boolean {
-  return !text.includes('\0') && text.isWellFormed()
 }
 
 /** JSON with `storable` texts. A replacer makes `JSON.stringify` several times slower, so it is used only when it would change something. */

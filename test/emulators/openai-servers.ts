@@ -86,18 +86,7 @@ export const servers: Record<string, Form> = {
   },
   /** The usage in the choice, cached tokens at its top (northes/go-moonshot#17, earendil-works/pi#2017). */
   Kimi: {
-    message: said => ({
-      role: 'assistant',
-      content: said.text ?? '',
-      reasoning_content: said.reasoning,
-      ...plainCalls(said),
-    }),
-    deltas: said => [
-      { role: 'assistant', content: '' },
-      ...parts(said.reasoning).map(reasoning_content => ({ reasoning_content })),
-      ...parts(said.text).map(toContent),
-      ...(said.calls ? [plainCalls(said)] : []),
-    ],
+    ...kimi(calls => [plainCalls({ calls })]),
     place: (ending, usage) => {
       const [choice] = ending.choices as Json[]
       return { ...ending, choices: [{ ...choice, usage }] }
@@ -106,18 +95,7 @@ export const servers: Record<string, Form> = {
   },
   /** Parallel calls without an index: their order tells them apart (vercel/ai, `moonshotai-stream-indexless-tool-calls.chunks.txt`). */
   'Kimi K2.5': {
-    message: said => ({
-      role: 'assistant',
-      content: said.text ?? '',
-      reasoning_content: said.reasoning,
-      ...plainCalls(said),
-    }),
-    deltas: said => [
-      { role: 'assistant', content: '' },
-      ...parts(said.reasoning).map(reasoning_content => ({ reasoning_content })),
-      ...parts(said.text).map(toContent),
-      ...(said.calls ? indexlessDeltas(said.calls) : []),
-    ],
+    ...kimi(indexlessDeltas),
     usage: { ...counted, ...cached },
   },
   /** Ids are '', the finish is `stop`, thoughts count in the total only; Google’s OpenAI endpoint (recorded; agno#2614). */
@@ -274,6 +252,24 @@ function plainCalls(said: Said): Json {
 
 function withTokens({ calls = [], ...said }: Said): Said {
   return { ...said, calls: calls.map(call => ({ ...call, name: `${call.name}<|channel|>commentary` })) }
+}
+
+/** The messages and deltas of Kimi, whose servers stream calls in different ways. */
+function kimi(callDeltas: (calls: NonNullable<Said['calls']>) => Json[]): Pick<Form, 'message' | 'deltas'> {
+  return {
+    message: said => ({
+      role: 'assistant',
+      content: said.text ?? '',
+      reasoning_content: said.reasoning,
+      ...plainCalls(said),
+    }),
+    deltas: said => [
+      { role: 'assistant', content: '' },
+      ...parts(said.reasoning).map(reasoning_content => ({ reasoning_content })),
+      ...parts(said.text).map(toContent),
+      ...(said.calls ? callDeltas(said.calls) : []),
+    ],
+  }
 }
 
 /** Ids and names of all calls, then a part of the arguments of each in every delta. */

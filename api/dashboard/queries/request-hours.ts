@@ -115,9 +115,14 @@ export async function findInHours<Row>(
 
 /** The first hours that have so many requests together, without those of the very first, in which a cursor may be. */
 function firstWith(listed: readonly HourOfSearch[], requests: number): Date[] {
-  let sum = 0
-  const end = listed.findIndex((one, i) => i > 0 && (sum += one.requests) >= requests)
-  return (end < 0 ? listed : listed.slice(0, end + 1)).map(({ hour }) => hour)
+  const hours: Date[] = []
+  let found = 0
+  for (const one of listed) {
+    if (hours.length > 0) found += one.requests
+    hours.push(one.hour)
+    if (found >= requests) break
+  }
+  return hours
 }
 
 /**

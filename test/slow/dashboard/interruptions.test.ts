@@ -160,24 +160,24 @@ async function openWithout(t: ExecutionContext, scripts: RegExp, times: number, 
   return page
 }
 
-test('a page whose first scripts are lost says so, and is loaded anew a few times', async t => {
-  const page = await openWithout(t, /assets\/index-.*js$/, 2)
-  for (let loads = 0; loads < 2; loads++) {
+/** Waits until the page says that it is loaded anew, and is, so many times. */
+async function reload(page: Page, times: number): Promise<void> {
+  for (let loads = 0; loads < times; loads++) {
     await page.getByText('could not be loaded. This page tries again by itself.').waitFor()
     const again = page.waitForEvent('load')
     await page.clock.runFor(3_000)
     await again
   }
+}
+
+test('a page whose first scripts are lost says so, and is loaded anew a few times', async t => {
+  const page = await openWithout(t, /assets\/index-.*js$/, 2)
+  await reload(page, 2)
   await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
   t.is(await page.evaluate('sessionStorage.length'), 0)
 
   const lost = await openWithout(t, /assets\/index-.*js$/, 100)
-  for (let loads = 0; loads < 5; loads++) {
-    await lost.getByText('This page tries again by itself.').waitFor()
-    const again = lost.waitForEvent('load')
-    await lost.clock.runFor(3_000)
-    await again
-  }
+  await reload(lost, 5)
   await lost.getByText('Load this page again, or ask whoever runs the gateway.').waitFor()
 })
 

@@ -22,9 +22,8 @@ type OpenCall = {
 /** One choice so far. */
 class ChoiceProgress {
   readonly calls: OpenCall[] = []
-  readonly #bySource = new Map<unknown, OpenCall>()
-  readonly #indexes = new Set<number>()
-  readonly #ids = new Set<string>()
+  /** What finds a call; null in the usual stream without any. */
+  #known: { bySource: Map<unknown, OpenCall>; indexes: Set<number>; ids: Set<string> } | null = null
   /** The index after the highest one. */
   nextIndex = 0
   hasRole = false
@@ -35,23 +34,24 @@ class ChoiceProgress {
   begin(call: OpenCall): void {
     assertCallCount(this.calls.push(call))
     const { source, index, id } = call
-    this.#bySource.set(source, call)
-    this.#indexes.add(index)
-    this.#ids.add(id)
+    this.#known ??= { bySource: new Map(), indexes: new Set(), ids: new Set() }
+    this.#known.bySource.set(source, call)
+    this.#known.indexes.add(index)
+    this.#known.ids.add(id)
     this.nextIndex = Math.max(this.nextIndex, index + 1)
   }
 
   hasIndex(index: number): boolean {
-    return this.#indexes.has(index)
+    return this.#known?.indexes.has(index) ?? false
   }
 
   hasId(id: string): boolean {
-    return this.#ids.has(id)
+    return this.#known?.ids.has(id) ?? false
   }
 
   /** The latest call with the server's own index `source`. */
   at(source: unknown): OpenCall | undefined {
-    return this.#bySource.get(source)
+    return this.#known?.bySource.get(source)
   }
 
   get called(): Called {

@@ -100,7 +100,7 @@ function BulkDialog({
   const failed = change.data ?? []
   const { button, done, consequence } = texts[action]
   const label = `${button}${action === 'cap' ? ' of' : ''} ${keysWord(keys)}`
-  // An empty field means no cap, which is not what somebody wants who has entered nothing yet.
+  // An empty field removes the caps, so the button says that until an amount is entered.
   const isUncapping = action === 'cap' && capUsd === ''
   const apply = () =>
     change.mutate(

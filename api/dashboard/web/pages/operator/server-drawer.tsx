@@ -51,7 +51,7 @@ export function ServerDrawer({ server, onClose }: { server: OperatorServer | nul
   const settings = { base_url: baseUrl, models, data_collection: collects, zdr }
   const changeOf = (now: OperatorServer | undefined) =>
     // Replaces the server as it is now, with what was changed here: a colleague may have changed the rest.
-    now && server ? Object.assign(settingsOf(now), changedFields<ServerSettings>(settings, begun)) : settings
+    now && server ? { ...settingsOf(now), ...changedFields<ServerSettings>(settings, begun) } : settings
   const save = useSaveServer(name, changeOf, key, onClose)
   const test = useTestServer({ base_url: baseUrl, ...key, ...(server && { name: server.name }) })
   const select = (upstreams: string[]) =>
