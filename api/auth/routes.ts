@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { unprintable } from '../../shared/base/quote-name.ts'
+import { oneLine } from '../../shared/base/one-line.ts'
 import { roles } from '../../shared/base/roles.ts'
 import { removedMemberKeyActions } from '../../shared/keys/removed-member-keys.ts'
 import { maxNameCharacters, oidcProvider } from './accounts.ts'
@@ -11,13 +11,10 @@ const token = z.string().min(1).max(2_000)
 const webAddress = /:\/\/|\/\/|\bwww\.|[\p{L}\d]\.\p{L}{2,}/iu
 
 /** A name of a person or organisation, which appears in emails to others: one line without links. */
-const name = z
-  .string()
-  .trim()
-  .min(1)
-  .max(maxNameCharacters)
-  .refine(text => !unprintable.test(text), 'must be one line')
-  .refine(text => !webAddress.test(text), 'must not contain a web address; put a space after a full stop')
+const name = oneLine(z.string().trim().min(1).max(maxNameCharacters)).refine(
+  text => !webAddress.test(text),
+  'must not contain a web address; put a space after a full stop',
+)
 /** Maximum length of an email address (RFC 5321). */
 const email = z.email().max(254)
 /** The library reports passwords that are too short. */

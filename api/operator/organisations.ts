@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { newId } from '../../shared/base/ids.ts'
 import { formatCents, nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
+import { oneLine } from '../../shared/base/one-line.ts'
 import { audit, operatorActor } from '../../shared/io/audit.ts'
 import { updateResponseSettings } from '../../shared/responses/response-settings.ts'
 import { findOrganisation, number, org } from './flags.ts'
@@ -11,7 +12,7 @@ export const organisations: Command[] = [
     name: 'org create',
     summary: 'Creates an organisation and prints its ID.',
     help: '--name N',
-    flags: z.strictObject({ name: z.string().min(1).max(200) }),
+    flags: z.strictObject({ name: oneLine(z.string().min(1).max(200)) }),
     async run({ db }, { name }) {
       const row = await db.$transaction(async tx => {
         const created = await tx.organisation.create({ data: { id: newId('org'), name, wallet: { create: {} } } })

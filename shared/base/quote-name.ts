@@ -1,5 +1,4 @@
-/** Control characters, line separators, and bidirectional control marks. */
-export const unprintable = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u
+import { unprintable } from './one-line.ts'
 
 const maxInMail = 60
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { oneLine } from '../base/one-line.ts'
 import { serviceTiers } from '../base/service-tier.ts'
 import { storableTime } from '../base/time.ts'
 import { keyProviderPreferences } from '../catalog/provider-preferences.ts'
@@ -16,7 +17,7 @@ export const cacheSetting = z.strictObject({ ttl_s: z.int().min(1).max(maxCacheT
 
 /** The policy fields of a key, as a request body or a command passes them. */
 export const keyPolicy = z.strictObject({
-  name: z.string().min(1).max(200).optional(),
+  name: oneLine(z.string().min(1).max(200)).optional(),
   mode: z.enum(modes).optional().describe('How `auto` weighs cost against quality.'),
   rpm_limit: limit,
   tpm_limit: limit,

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
+import { oneLine } from '../base/one-line.ts'
 import { storableTime } from '../base/time.ts'
 import type { LogExport } from '../generated/prisma/client.ts'
 import { assertPublicUrl, type UrlPolicy } from '../io/safe-url.ts'
@@ -12,7 +13,7 @@ const maxHeaders = 20
 const reservedHeaders =
   /^(?:host|connection|content-(?:length|type|encoding)|transfer-encoding|te|trailer|upgrade|expect|keep-alive|proxy-.*|webhook-.*|headgate-.*|user-agent)$/i
 
-const name = z.string().min(1).max(100)
+const name = oneLine(z.string().min(1).max(100))
 const url = z
   .string()
   .min(1)

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { formatNames } from '../base/names.ts'
+import { oneLine } from '../base/one-line.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type CloudResource, familyOf, placeAtResource } from '../catalog/regions.ts'
@@ -44,7 +45,7 @@ export const cloudResource = z
   .describe('For Azure: the resource that the key belongs to, and its deployments.')
 
 const fields = {
-  name: z.string().min(1).max(100).describe('Shown in the dashboard, in errors and in the request log.'),
+  name: oneLine(z.string().min(1).max(100)).describe('Shown in the dashboard, in errors and in the request log.'),
   enabled: z.boolean().optional().describe('Whether requests use it; true by default.'),
   models: ids(1_000).describe('The models that it serves; null = all of the provider.'),
   key_ids: ids(1_000).describe('The ids of the API keys that may use it; null = all of the organisation.'),

@@ -54,8 +54,8 @@ test.beforeEach(() => {
 })
 
 /** An organisation with credits, a live key with a cap, and an owner. */
-async function world({ cap = 0.1, usd = '100', name = 'Robot' } = {}) {
-  const { organisationId, live: key } = await gateway.account({ usd, name, monthly_spend_cap_usd: cap })
+async function world({ cap = 0.1, usd = '100' } = {}) {
+  const { organisationId, live: key } = await gateway.account({ usd, name: 'Robot', monthly_spend_cap_usd: cap })
   await join(gateway, people.owner.userId, organisationId, 'owner')
   const data = { alertWebhookUrl: receiver.url }
   await gateway.services.db.organisation.update({ where: { id: organisationId }, data })
@@ -94,7 +94,10 @@ const setCap = (key: string, usd: number) =>
 const alertMails = () => mail.received.filter(({ subject }) => subject !== 'Confirm your email address')
 
 test.serial('the name of a key leads nowhere in an email: members choose it, and owners get the email', async t => {
-  const { organisationId, key } = await world({ name: 'Pay\n\nat https://evil.example or www.evil.example' })
+  const { organisationId, key } = await world()
+  // Keys of earlier releases may have a line break in their name.
+  const data = { name: 'Pay\n\nat https://evil.example or www.evil.example' }
+  await gateway.services.db.apiKey.update({ where: { hash: hashSecret(key) }, data })
   t.is(await spend(key, 0.06), 200)
   t.deepEqual(await percents(organisationId), [50])
   const [{ subject, raw } = { subject: '', raw: '' }] = alertMails()

@@ -212,6 +212,8 @@ test('400 unknown_field or invalid_request naming the field, and nothing is chan
       ['expires_at', '0001-01-01T00:00:00+00:01'],
       ['expires_at', '9999-12-31T23:59:59-00:01'],
       ['name', ''],
+      ['name', 'a key\nrevoked: no'],
+      ['name', 'key \u202eyxorp'],
     ] as const)
       t.like(await refused(method, path, { [field]: value }), { status: 400, code: 'invalid_request', param: field })
     t.like(await refused(method, path, '['), { status: 400, code: 'invalid_json' })

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { testChannel } from '../../../shared/alerts/channel-test.ts'
 import { ruleKindNames, windows } from '../../../shared/alerts/rule-kinds.ts'
 import { createRule, deleteRule, emailChoices, getRule, maxRules, updateRule } from '../../../shared/alerts/rules.ts'
+import { oneLine } from '../../../shared/base/one-line.ts'
 import { assertRateLimit } from '../../auth/limits.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentRules, readRuleChoices } from '../present/present-alert-rule.ts'
@@ -18,7 +19,7 @@ const tooManyEmailTests = `At most ${emailTests.max} tests by email can be sent 
 
 const word = z.string().trim().min(1).max(200)
 const fields = {
-  name: z.string().trim().min(1).max(100),
+  name: oneLine(z.string().trim().min(1).max(100)),
   kind: z.enum(ruleKindNames),
   threshold: z.number(),
   window: z.enum(windows).nullable(),

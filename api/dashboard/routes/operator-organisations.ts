@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { newId } from '../../../shared/base/ids.ts'
 import { nanoFromUsd, usdFromNano } from '../../../shared/base/money.ts'
+import { oneLine } from '../../../shared/base/one-line.ts'
 import { monthOf } from '../../../shared/base/time.ts'
 import { audit } from '../../../shared/io/audit.ts'
 import type { Platform } from '../../../shared/platform.ts'
@@ -106,7 +107,7 @@ const create = endpoint({
   path: base,
   summary: 'Create an organisation',
   body: z.strictObject({
-    name: z.string().trim().min(1).max(200),
+    name: oneLine(z.string().trim().min(1).max(200)),
     owner_email: z.email().optional().describe('The email of the owner: a person with a confirmed address.'),
   }),
   answers: { 201: { description: 'The organisation.' } },

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
+import { oneLine } from '../../../shared/base/one-line.ts'
 import type { Connection } from '../../../shared/io/db.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import type { RequestViews } from '../wire/requests.ts'
@@ -12,7 +13,7 @@ const maxViews = 20
 const maxQueryLength = 2_000
 
 const view = z.strictObject({
-  name: z.string().trim().min(1).max(40),
+  name: oneLine(z.string().trim().min(1).max(40)),
   query: z.string().max(maxQueryLength).describe('The query of the address of the list.'),
 })
 

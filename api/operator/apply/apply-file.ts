@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { isObject } from '../../../shared/base/is-object.ts'
 import { issueText, keyText } from '../../../shared/base/issue-text.ts'
 import { nearestName } from '../../../shared/base/near-misses.ts'
+import { oneLine } from '../../../shared/base/one-line.ts'
 import { aliasArms, modelOverride, providerOverride, serverProtocol } from '../../../shared/catalog/overrides.ts'
 import { resolveReferences } from '../../../shared/catalog/request-additions.ts'
 import { deployment, modelRow } from '../../../shared/catalog/schema.ts'
@@ -73,7 +74,7 @@ const key = keyPolicy.extend({
 const organisation = z.strictObject({
   /** The id of one that exists: the file makes keys and presets in it, and does not own it. */
   id: z.string().min(1).max(100).optional(),
-  name: z.string().trim().min(1).max(200).optional(),
+  name: oneLine(z.string().trim().min(1).max(200)).optional(),
   keys: z.record(address, key).default({}),
   presets: z.record(presetName, presetConfig).default({}),
 })
