@@ -14,7 +14,7 @@ test.beforeEach(() => {
 
 /** Beyond ASCII, so that its length in characters is not that in bytes. */
 const text = `${'A long conversation. '.repeat(20_000)}é`
-const request = (model: string) => saying(model, text, { stream: true })
+const request = (model: string) => saying(model, text, { stream: true, max_tokens: 64 })
 const bytes = Buffer.byteLength(JSON.stringify(request('gpt-5.1')))
 
 const heldBytes = ({ services }: Gateway) => services.budgets.bodies.bytes

@@ -171,7 +171,7 @@ export function events(
     for (const piece of pieces) {
       if (response.destroyed) return
       response.write(piece)
-      await sleep(options.intervalMs ?? 0)
+      await (options.intervalMs ? sleep(options.intervalMs) : turn())
     }
     if (options.end === 'cut') response.socket?.resetAndDestroy()
     else if (options.end !== 'hang') response.end()
