@@ -134,6 +134,26 @@ test.serial(
   },
 )
 
+test.serial('a log export loses all its headers, whose names the form shows', async t => {
+  const { data } = await call<{ data: { id: string } }>('log-exports', 'POST', {
+    kind: 'https',
+    name: 'Collector',
+    url: 'http://127.0.0.1:9',
+    headers: { 'x-tenant': 'acme', authorization: 'Bearer secret' },
+    streams: ['requests'],
+  })
+  const page = await open(t, `log-exports/${data.id}`)
+  await page.getByRole('button', { name: 'More' }).click()
+  await page.getByRole('menuitem', { name: 'Edit' }).click()
+  const form = page.getByRole('dialog')
+  await form.getByText('they stay as they are (x-tenant, authorization)').waitFor()
+  await form.getByRole('switch', { name: 'Remove all headers' }).click()
+  t.true(await form.getByLabel('Headers', { exact: true }).isDisabled())
+  await form.getByRole('button', { name: 'Save' }).click()
+  await form.waitFor({ state: 'detached' })
+  t.like(await gateway.services.db.logExport.findUnique({ where: { id: data.id } }), { headerNames: [] })
+})
+
 test.serial('what is typed in a preset stays when a colleague saves a version, and is saved as the next', async t => {
   const config = { model: 'gpt-4o', temperature: 0.5 }
   await call('presets', 'POST', { name: 'letters', config })

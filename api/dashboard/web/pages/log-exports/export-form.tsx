@@ -18,6 +18,7 @@ type Draft = {
   access_key_id: string
   secret_access_key: string
   headers: string
+  removes_headers: boolean
   format: string
   streams: string[]
   environment: string
@@ -58,6 +59,7 @@ function draftOf(one: DashboardExport | null): Draft {
     access_key_id: one?.access_key_id ?? '',
     secret_access_key: '',
     headers: '',
+    removes_headers: false,
     format: one?.format ?? 'ndjson',
     streams: one?.streams ?? ['requests'],
     environment: one?.environment ?? '',
@@ -78,10 +80,13 @@ function headersOf(text: string): Record<string, string> {
 
 /** The fields of a draft, in the API's format. */
 function fieldsOf(draft: Draft): ExportFields {
-  const { kind, name, url, format, streams, environment, interval_s, headers } = draft
+  const { kind, name, url, format, streams, environment, interval_s } = draft
   const common = { name: name.trim(), format, streams, environment: environment || null, interval_s }
-  if (kind !== 's3')
-    return { ...common, url: url.trim(), ...(headers.trim() !== '' && { headers: headersOf(headers) }) }
+  if (kind !== 's3') {
+    const headers = draft.removes_headers ? {} : headersOf(draft.headers)
+    const isGiven = draft.removes_headers || Object.keys(headers).length > 0
+    return { ...common, url: url.trim(), ...(isGiven && { headers }) }
+  }
   const { bucket, region, prefix, path_style, access_key_id, secret_access_key } = draft
   return {
     ...common,
@@ -95,10 +100,11 @@ function fieldsOf(draft: Draft): ExportFields {
   }
 }
 
-type Fields = { draft: Draft; set: (change: Partial<Draft>) => void; isNew: boolean }
+/** `one` is the export that is edited; null for a new one. */
+type Fields = { draft: Draft; set: (change: Partial<Draft>) => void; one: DashboardExport | null }
 
-function DestinationFields({ draft, set, isNew }: Fields) {
-  if (draft.kind === 's3') return <BucketFields draft={draft} set={set} isNew={isNew} />
+function DestinationFields({ draft, set, one }: Fields) {
+  if (draft.kind === 's3') return <BucketFields draft={draft} set={set} one={one} />
   return (
     <>
       <TextInput
@@ -110,19 +116,37 @@ function DestinationFields({ draft, set, isNew }: Fields) {
         value={draft.url}
         onChange={event => set({ url: event.currentTarget.value })}
       />
-      <Textarea
-        label="Headers"
-        description={`One per line: “Authorization: Bearer …”. They are stored encrypted and never shown.${isNew ? '' : ' Empty: they stay as they are.'}`}
-        autosize
-        minRows={2}
-        value={draft.headers}
-        onChange={event => set({ headers: event.currentTarget.value })}
-      />
+      <HeaderFields draft={draft} set={set} one={one} />
     </>
   )
 }
 
-function BucketFields({ draft, set, isNew }: Fields) {
+function HeaderFields({ draft, set, one }: Fields) {
+  const present = one?.headers ?? []
+  const kept = one && ` Empty: they stay as they are${present.length > 0 ? ` (${present.join(', ')})` : ''}.`
+  return (
+    <>
+      <Textarea
+        label="Headers"
+        description={`One per line: “Authorization: Bearer …”. They are stored encrypted, and their values never shown.${kept ?? ''}`}
+        autosize
+        minRows={2}
+        disabled={draft.removes_headers}
+        value={draft.headers}
+        onChange={event => set({ headers: event.currentTarget.value })}
+      />
+      {present.length > 0 && (
+        <Switch
+          label="Remove all headers"
+          checked={draft.removes_headers}
+          onChange={event => set({ removes_headers: event.currentTarget.checked })}
+        />
+      )}
+    </>
+  )
+}
+
+function BucketFields({ draft, set, one }: Fields) {
   const text = (field: 'bucket' | 'region' | 'prefix' | 'access_key_id', label: string, required: boolean) => (
     <TextInput
       label={label}
@@ -151,8 +175,8 @@ function BucketFields({ draft, set, isNew }: Fields) {
       {text('access_key_id', 'Access key ID', true)}
       <PasswordInput
         label="Secret access key"
-        description={isNew ? undefined : 'Empty: it stays as it is.'}
-        required={isNew}
+        description={one ? 'Empty: it stays as it is.' : undefined}
+        required={one === null}
         autoComplete="off"
         value={draft.secret_access_key}
         onChange={event => set({ secret_access_key: event.currentTarget.value })}
@@ -161,7 +185,7 @@ function BucketFields({ draft, set, isNew }: Fields) {
   )
 }
 
-function ExportFieldsOf({ draft, set, isNew }: Fields) {
+function ExportFieldsOf({ draft, set, one }: Fields) {
   return (
     <>
       <TextInput
@@ -172,7 +196,7 @@ function ExportFieldsOf({ draft, set, isNew }: Fields) {
         value={draft.name}
         onChange={event => set({ name: event.currentTarget.value })}
       />
-      {isNew && (
+      {one === null && (
         <Select
           label="Destination"
           data={kinds}
@@ -184,7 +208,7 @@ function ExportFieldsOf({ draft, set, isNew }: Fields) {
           }}
         />
       )}
-      <DestinationFields draft={draft} set={set} isNew={isNew} />
+      <DestinationFields draft={draft} set={set} one={one} />
       <Checkbox.Group label="Streams" value={draft.streams} onChange={streams => set({ streams })}>
         <Stack gap="xs" mt="xs">
           {streams.map(({ value, label }) => (
@@ -231,7 +255,7 @@ export function CreateExport({
   return (
     <OpenModal onClose={onClose} title="Add log export" centered>
       <Form mutation={create} submit="Add export" disabled={draft.streams.length === 0}>
-        <ExportFieldsOf draft={draft} set={change => setDraft({ ...draft, ...change })} isNew />
+        <ExportFieldsOf draft={draft} set={change => setDraft({ ...draft, ...change })} one={null} />
       </Form>
     </OpenModal>
   )
@@ -247,7 +271,7 @@ export function EditExport({ one, onClose }: { one: DashboardExport; onClose: ()
   return (
     <OpenModal onClose={onClose} title="Edit log export" centered>
       <Form mutation={save} submit="Save" disabled={isSame || draft.streams.length === 0}>
-        <ExportFieldsOf draft={draft} set={change => setDraft({ ...draft, ...change })} isNew={false} />
+        <ExportFieldsOf draft={draft} set={change => setDraft({ ...draft, ...change })} one={one} />
       </Form>
     </OpenModal>
   )
