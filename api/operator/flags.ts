@@ -5,9 +5,10 @@ import type { Platform } from '../../shared/platform.ts'
 export const org = z.string().min(1)
 /** Why an operator does something: shown in the audit log. */
 export const reason = z.string().trim().min(1).max(500)
+/** A number as a flag: 0 or more, in plain digits. */
 export const number = z
   .string()
-  .regex(/^\d{1,15}(\.\d{1,9})?$/, 'must be a number')
+  .regex(/^\d{1,15}(\.\d{1,9})?$/, 'must be 0 or more, in digits, with at most 9 after the point')
   .transform(Number)
 
 /** The organisation of this id. Throws 404. */
