@@ -1,12 +1,15 @@
 import { GatewayError } from '../base/errors.ts'
 import { type Actor, audit } from '../io/audit.ts'
-import type { Database } from '../io/db.ts'
+import type { Connection, Database } from '../io/db.ts'
 import { lockAllKeys } from '../io/organisation-locks.ts'
 import type { Keys } from './keys.ts'
+import type { Policies } from './policies.ts'
 
 /** What happens to the keys of a removed member: only that member knows where their secrets are in use. */
 export const removedMemberKeyActions = ['revoke', 'hand_over'] as const
 export type RemovedMemberKeyAction = (typeof removedMemberKeyActions)[number]
+
+type Stores = { db: Database; keys: Keys; policies: Policies }
 
 const keysPerRound = 20
 /** Bounds the loop: a member cannot create this many keys during the removal. */
@@ -18,12 +21,12 @@ const maxRounds = 1_000
  * retry.
  */
 export async function settleMemberKeys(
-  { db, keys }: { db: Database; keys: Keys },
+  { db, keys, policies }: Stores,
   { organisationId, userId }: { organisationId: string; userId: string },
   action: RemovedMemberKeyAction,
   actor: Actor,
 ): Promise<number> {
-  if (action === 'hand_over') return handOver(db, { organisationId, userId }, actor)
+  if (action === 'hand_over') return handOver({ db, policies }, { organisationId, userId }, actor)
   let revoked = 0
   for (let round = 0; round < maxRounds; round++) {
     const where = { organisationId, createdById: userId, revokedAt: null }
@@ -46,13 +49,22 @@ async function revokeUnlessRolled(keys: Keys, organisationId: string, hash: stri
   }
 }
 
-function handOver(db: Database, member: { organisationId: string; userId: string }, actor: Actor): Promise<number> {
-  const { organisationId, userId } = member
-  return db.$transaction(async tx => {
+/** Their policies change as well: a key without a creator is in no member's budget. */
+async function handOver(
+  { db, policies }: Pick<Stores, 'db' | 'policies'>,
+  { organisationId, userId }: { organisationId: string; userId: string },
+  actor: Actor,
+): Promise<number> {
+  const where = { organisationId, createdById: userId, revokedAt: null }
+  const known = await db.apiKey.findMany({ where, select: { hash: true } })
+  const commit = async (tx: Connection) => {
     await lockAllKeys(tx, organisationId)
-    const where = { organisationId, createdById: userId, revokedAt: null }
-    const keys = await tx.apiKey.updateManyAndReturn({ where, data: { createdById: null } })
+    const data = { createdById: null, version: { increment: 1 } }
+    const keys = await tx.apiKey.updateManyAndReturn({ where, data })
     for (const target of keys) await audit(tx, { organisationId, actor, action: 'key.handed_over', target })
-    return keys.length
-  })
+    return keys
+  }
+  const hashesOf = (rows: readonly { hash: string }[]) => rows.map(({ hash }) => hash)
+  const change = { organisationId, hashes: hashesOf(known) }
+  return (await policies.applyChanges(change, () => db.$transaction(commit), hashesOf)).length
 }

@@ -101,6 +101,22 @@ test('the budget of a member sums the keys that this member created, new ones to
   await t.throwsAsync(set(organisationId, 'user_unknown', 1), { message: /no member user_unknown/ })
 })
 
+test('200 for a key that is handed over when its creator is removed: it is in no member’s budget', async t => {
+  const { gateway } = world
+  const owner = await signUp(gateway)
+  const member = await signUp(gateway)
+  const { organisationId, visitor } = owner
+  await gateway.services.wallets.deposit({ organisationId, amountNano: 5_000_000_000n, method: 'grant' })
+  await join(gateway, member.userId, organisationId, 'member')
+  const key = await keyOf(organisationId, member.userId)
+  await set(organisationId, member.userId, 0.000_001)
+  t.is((await ask(key)).status, 402)
+  const body = { organizationId: organisationId, memberIdOrEmail: member.visitor.email, keys: 'hand_over' }
+  await visitor.json('/dashboard/api/auth/organization/remove-member', { body })
+  t.is((await ask(key)).status, 200)
+  t.deepEqual(await gateway.settled(), [])
+})
+
 test('requests of all keys at once never spend more than the budget', async t => {
   const { gateway } = world
   const account = await gateway.account()
