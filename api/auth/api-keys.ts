@@ -10,7 +10,7 @@ import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { allows, type Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
 import type { Platform } from '../../shared/platform.ts'
-import { type BillingContext, flatCost, rateHeaders } from '../../shared/wallet/reservation.ts'
+import { type BillingContext, noCost, rateHeaders } from '../../shared/wallet/reservation.ts'
 import { DialectError } from '../error-response.ts'
 
 /**
@@ -214,7 +214,7 @@ export async function admitFree(services: Platform, apiKey: ResolvedKey): Promis
     services,
     apiKey,
     { id: newId('req') },
-    () => ({ maxCost: flatCost(0) }),
+    () => ({ maxCost: noCost() }),
     withoutMoney,
   )
   return rateHeaders(reservation.rates)

@@ -11,7 +11,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { Platform } from '../platform.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { type BillingContext, flatCost, rateHeaders } from '../wallet/reservation.ts'
+import { type BillingContext, noCost, rateHeaders } from '../wallet/reservation.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import { chatFormats } from './chat-formats.ts'
@@ -197,7 +197,7 @@ async function admitReplay(
     services.catalog.models.has(found.usage.model)
   const choose = (policy: Policy) => {
     if (!isAllowed(policy)) throw new NoLongerAllowed()
-    return { maxCost: flatCost(0) }
+    return { maxCost: noCost() }
   }
   try {
     const free = (context: BillingContext) => ({ ...context, spendsMoney: false })

@@ -40,6 +40,8 @@ export type MaxCost = {
   minTokens: number
   /** Output tokens to reserve at first when the rest is reserved while the request runs; 0 = reserve all. */
   likelyTokens: number
+  /** It calls no model: it counts as a request, and is not refused for the tokens of others. */
+  withoutTokens?: true
   /** What both parts are multiplied by when they are reserved, because earlier requests cost more; absent = 1. */
   factor?: number
 }
@@ -109,6 +111,11 @@ export type Reservation = {
 export function flatCost(fixedNano: number): MaxCost {
   const noOutput = { picoPerOutputToken: 0, outputTokens: 0, explicit: true, minTokens: 0, likelyTokens: 0 }
   return { estimatedTokens: 0, fixedNano, ...noOutput }
+}
+
+/** The maximum cost of a request that calls no model. */
+export function noCost(): MaxCost {
+  return { ...flatCost(0), withoutTokens: true }
 }
 
 type AdmittedRequest = { billing: BillingContext; id: string; month: string; maxCost: MaxCost }

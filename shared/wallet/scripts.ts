@@ -50,6 +50,7 @@ const admit = defineScript({
       explicit: 'number',
       minTokens: 'number',
       likelyTokens: 'number',
+      withoutTokens: 'number',
     },
   },
 })

@@ -1,6 +1,7 @@
 import Anthropic from '@anthropic-ai/sdk'
 import { clearAnswers } from '../../shared/chat/response-cache.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
+import { json } from '../emulators/emulator.ts'
 import { chargedNano, dataOf, generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
 import { eventually } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
@@ -241,6 +242,21 @@ test.serial('429 when hits exceed rpm_limit; 401 and 403 as without a cache', as
   t.is((await post(account.live, saying(gpt))).status, 429)
   const scoped = await world.gateway.key(account.organisationId, 'live', { cache, scopes: 'embeddings' })
   t.is((await post(scoped, saying(gpt))).status, 403)
+})
+
+test.serial('200 for hits and for routes without tokens while the tokens of the minute exceed tpm_limit', async t => {
+  const account = await world.gateway.account({ cache, tpm_limit: 1_000 })
+  const choices = [{ index: 0, message: { role: 'assistant', content: 'Done' }, finish_reason: 'stop' }]
+  const usage = { prompt_tokens: 5, completion_tokens: 5_000, total_tokens: 5_005 }
+  world.openai.next(json(200, { id: 'c1', object: 'chat.completion', created: 1, model: gpt, choices, usage }))
+  t.is((await post(account.live, saying(gpt))).status, 200)
+  await stored(account.organisationId)
+  await world.gateway.settled()
+  t.is((await post(account.live, saying(gpt, 'Another question'))).status, 429)
+  t.is((await post(account.live, saying(gpt))).cache, 'hit')
+  const balance = await world.gateway.fetch('/v1/balance', { key: account.live })
+  t.is(balance.status, 200)
+  t.is(balance.headers.get('x-ratelimit-remaining-tokens'), '0')
 })
 
 test.serial('a change of the policy applies to the next request', async t => {

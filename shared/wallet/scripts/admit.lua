@@ -10,6 +10,7 @@
 --   explicit (1: the client requested that number of output tokens)
 --   min_tokens: the wallet does not lower the output tokens below this number
 --   likely_tokens: output tokens to reserve now, if the rest can be reserved while the request runs (0 = reserve all)
+--   without_tokens (1: it calls no model, so that a full token window does not refuse it)
 -- Returns one reply per request. An admitted request gets a text of integers separated by spaces, which is cheaper to parse than a
 -- list: output tokens allowed, of these reserved, reserved nano, clamped (0|1), counted tokens, then the starts of the buckets that
 -- count them in the key's and in the shared window (microseconds; 0 = none), then for the request window and the token window:
@@ -38,10 +39,12 @@ if (tonumber(store[1]) or 0) < at_least or tonumber(since) ~= valid_since then
 end
 local version_suffix = since == '1' and '' or '@' .. since
 
--- The refusal of a request that exceeds the key's windows or the shared ones, or nil. Its wait satisfies all limits.
+-- The refusal of a request that exceeds the key's windows or the shared ones, or nil. Its wait satisfies all limits. `amount`: its tokens;
+-- nil = it has none, and waits for no room in their windows, where more may be used than the limit.
 local function rate_refusal(requests, tokens, shared_requests, shared_tokens, amount)
-  local wait_r, wait_t = requests and wait_ms(requests, 1) or 0, tokens and wait_ms(tokens, amount) or 0
-  local shared_r, shared_t = shared_requests and wait_ms(shared_requests, 1) or 0, shared_tokens and wait_ms(shared_tokens, amount) or 0
+  local wait_r, wait_t = requests and wait_ms(requests, 1) or 0, tokens and amount and wait_ms(tokens, amount) or 0
+  local shared_r = shared_requests and wait_ms(shared_requests, 1) or 0
+  local shared_t = shared_tokens and amount and wait_ms(shared_tokens, amount) or 0
   local wait = math.max(wait_r, wait_t, shared_r, shared_t)
   if wait == 0 then return nil end
   local is_shared = wait_r == 0 and wait_t == 0
@@ -201,7 +204,8 @@ local function note_cap(account, month, cap, spent)
 end
 
 local function admit(request)
-  local key, read_token, amount = key_of(request.key), request.read_token, request.estimated_tokens
+  local key, read_token = key_of(request.key), request.read_token
+  local amount = request.without_tokens == 0 and request.estimated_tokens or nil
   local hash, version, rpm, tpm = key.hash, key.version, key.rpm, key.tpm
   if read_token == '' then
     if version_of(hash) ~= version .. version_suffix then
@@ -216,12 +220,12 @@ local function admit(request)
   local calls = rpm > 0 and open_window(key.window .. ':requests', rpm, clock)
   local tokens = tpm > 0 and open_window(key.window .. ':tokens', tpm, clock)
   -- A request larger than the whole limit waits for an empty window instead of always failing.
-  if tokens then amount = math.min(amount, tpm) end
+  if tokens and amount then amount = math.min(amount, tpm) end
   local shared_calls, shared_tokens
   if key.shared then
     shared_calls = key.shared_rpm > 0 and open_window(key.shared .. ':requests', key.shared_rpm, clock)
     shared_tokens = key.shared_tpm > 0 and open_window(key.shared .. ':tokens', key.shared_tpm, clock)
-    if shared_tokens then amount = math.min(amount, key.shared_tpm) end
+    if shared_tokens and amount then amount = math.min(amount, key.shared_tpm) end
   end
   local refusal = rate_refusal(calls, tokens, shared_calls, shared_tokens, amount)
   if refusal then return refusal end
@@ -252,12 +256,12 @@ local function admit(request)
     end
   end
   if calls then count(calls, 1) end
-  local bucket = tokens and count(tokens, amount) or 0
+  local bucket = tokens and amount and count(tokens, amount) or 0
   if shared_calls then count(shared_calls, 1) end
-  local shared_bucket = shared_tokens and count(shared_tokens, amount) or 0
+  local shared_bucket = shared_tokens and amount and count(shared_tokens, amount) or 0
   local left_r, full_r = window_figures(tighter(calls, shared_calls))
   local left_t, full_t = window_figures(tighter(tokens, shared_tokens))
-  return format(reply_format, want, first, reserve, clamped, amount, bucket, shared_bucket, left_r, full_r, left_t, full_t)
+  return format(reply_format, want, first, reserve, clamped, amount or 0, bucket, shared_bucket, left_r, full_r, left_t, full_t)
 end
 
 local out = {}
