@@ -83,6 +83,7 @@ test.serial('403 for more files than there may be, however small', async t => {
   const stored = await Promise.all(Array.from({ length: 12 }, () => upload(textureFile())))
   t.is(stored.filter(({ status }) => status === 201).length, 8)
   t.deepEqual((await usage()).counted[0], 8)
+  await answersError(t, await ask('/v1/jobs', later()), 'quota_exceeded')
 })
 
 test.serial('429 for more unfinished jobs and batches than there may be, exactly, at the same time', async t => {

@@ -87,7 +87,7 @@ export class StripeEmulator {
   }
 
   /** A charge that was open, as it ends. */
-  endCharge(paymentId: string, status: 'succeeded' | 'requires_payment_method'): void {
+  endCharge(paymentId: string, status: 'succeeded' | 'requires_payment_method' | 'canceled'): void {
     const payment = this.#payments.get(paymentId)!
     payment.status = status
     payment.amount_received = status === 'succeeded' ? payment.amount : 0

@@ -114,11 +114,16 @@ test.serial(
     const { data } = await person.visitor.json<{ data: TopUp[] }>(`${person.base}/top-ups`)
     t.like(data[0], { status: 'paid', method: 'card', automatic: true, created_by: null, amount_usd: 50 })
 
-    await spend(person, '45')
+    await spend(person, '40')
+    t.is(await run(), 0, 'it is the threshold, and not below')
+    await spend(person, '5')
     t.is(await run(), 1)
     t.like(await person.read(), { spent_month_usd: 100, last: { status: 'paid', failure: null } })
     await spend(person, '50')
     t.is(await run(), 0, 'a third one would be 150 of 120')
+    await take(t, gateway, [stripe.refundEvent('created', charge!.id, { id: 're_limit', amount: 5_000 })])
+    t.like((await topUps(person))[0], { status: 'refunded' })
+    t.is(await run(), 0, 'a refund gives no room back')
     t.is(await raiseTopUpAlerts(gateway.services), 1)
     t.is(await raiseTopUpAlerts(gateway.services), 0)
     await sendAlertEmails(gateway.services)
@@ -185,7 +190,10 @@ test.serial('declined three times: delayed, told to those who pay, turned off an
   await join(gateway, billing.userId, person.organisationId, 'billing')
   await join(gateway, admin.userId, person.organisationId, 'admin')
   t.is(await run(), 1)
-  t.is(charges(person)[0]!.status, 'canceled')
+  const [{ id, status }] = charges(person) as [{ id: string; status: string }]
+  t.is(status, 'canceled')
+  // What Stripe tells of it as well counts as the same failure.
+  await take(t, gateway, [stripe.chargeEvent('payment_failed', id), stripe.chargeEvent('canceled', id)])
   t.is(await run(), 0)
   t.like(await person.read(), {
     enabled: true,
@@ -223,28 +231,38 @@ test.serial('declined three times: delayed, told to those who pay, turned off an
   t.is(await balance(person), 50)
 })
 
-test.serial('a card that must be authenticated, was stolen or is gone', async t => {
-  const authenticated = await saver(t, 'authentication')
-  await run()
-  await raiseTopUpAlerts(gateway.services)
-  await sendAlertEmails(gateway.services)
-  const text = textOf(alertMails()[0]!)
-  t.regex(text, /authenticate/)
-  t.true(text.includes(`/dashboard/${authenticated.organisationId}/billing?amount=50`))
+test.serial(
+  'a card that must be authenticated, was stolen or is gone, and a charge that is cancelled at Stripe',
+  async t => {
+    const authenticated = await saver(t, 'authentication')
+    await run()
+    await raiseTopUpAlerts(gateway.services)
+    await sendAlertEmails(gateway.services)
+    const text = textOf(alertMails()[0]!)
+    t.regex(text, /authenticate/)
+    t.true(text.includes(`/dashboard/${authenticated.organisationId}/billing?amount=50`))
 
-  const stolen = await saver(t, 'stolen')
-  await run()
-  t.like(await stolen.read(), { enabled: false, disabled_reason: 'stolen_card' })
+    const cancelled = await saver(t, 'processing')
+    await run()
+    const [{ id }] = charges(cancelled) as [{ id: string }]
+    stripe.endCharge(id, 'canceled')
+    await take(t, gateway, [stripe.chargeEvent('canceled', id)])
+    t.like(await cancelled.read(), { enabled: true, last: { status: 'failed', failure: 'canceled' } })
 
-  const gone = await saver(t)
-  stripe.cards.customers.get(gone.customer)!.deleted = true
-  await run()
-  t.like(await gone.read(), { enabled: false, disabled_reason: 'resource_missing' })
-  // A new card gets a new customer.
-  await gone.visitor.json(`${gone.path}/card`, { method: 'POST' })
-  await take(t, gateway, [stripe.saveCard(gone.organisationId, 'succeeds', '1881')])
-  t.like(await gone.read(), { card: { last4: '1881' } })
-})
+    const stolen = await saver(t, 'stolen')
+    await run()
+    t.like(await stolen.read(), { enabled: false, disabled_reason: 'stolen_card' })
+
+    const gone = await saver(t)
+    stripe.cards.customers.get(gone.customer)!.deleted = true
+    await run()
+    t.like(await gone.read(), { enabled: false, disabled_reason: 'resource_missing' })
+    // A new card gets a new customer.
+    await gone.visitor.json(`${gone.path}/card`, { method: 'POST' })
+    await take(t, gateway, [stripe.saveCard(gone.organisationId, 'succeeds', '1881')])
+    t.like(await gone.read(), { card: { last4: '1881' } })
+  },
+)
 
 test.serial('whatever order events of a charge come in, what Stripe charged is credited once', async t => {
   const person = await saver(t, 'processing')

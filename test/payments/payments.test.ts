@@ -138,6 +138,11 @@ const histories: [what: string, facts: Fact[], end: string][] = [
     ],
     '70 paid 30',
   ],
+  [
+    'a refund in part that is cancelled',
+    [card, refund('created', 're_1', 3_000, 'pending'), refund('updated', 're_1', 3_000, 'canceled')],
+    '100 paid 0',
+  ],
   ['all is refunded', [card, refund('created', 're_1', 4_000), refund('created', 're_2', 6_000)], '0 refunded 100'],
   ['a dispute is won', [card, dispute('created', 'needs_response'), dispute('closed', 'won')], '100 paid 0'],
   ['a dispute is lost', [card, dispute('created', 'under_review'), dispute('closed', 'lost')], '0 refunded 100'],
@@ -146,6 +151,7 @@ const histories: [what: string, facts: Fact[], end: string][] = [
     [card, dispute('created', 'warning_needs_response'), dispute('closed', 'warning_closed')],
     '100 paid 0',
   ],
+  ['an inquiry that has taken the money', [card, dispute('funds_withdrawn', 'warning_under_review')], '0 refunded 100'],
   [
     'an inquiry that takes the money after all',
     [card, dispute('created', 'warning_needs_response'), dispute('funds_withdrawn', 'needs_response')],
