@@ -251,12 +251,21 @@ test.serial(
       ['delivered', 'delivered'],
     )
 
+    receiver.always = status(500)
+    const asked = await cancelledJob(w, receiver.url)
+    await cancelledJob(w)
+    await deliver(w)
+    receiver.always = status(200)
     const before = receiver.received.length
     await patch(data.id, { enabled: false })
     clock.advance(hourMs)
     await cancelledJob(w)
     await deliver(w)
-    t.is(receiver.received.length, before, 'nothing is sent to a disabled endpoint, not even what was pending')
+    t.deepEqual(
+      receiver.received.slice(before).map(({ body }) => JSON.parse(body).data.id),
+      [asked],
+      'of what was pending, a disabled endpoint gets what a job has asked for alone',
+    )
     t.is((await resend(0)).status, 400)
     await visitor.json(`${base}/endpoints/${data.id}`, { method: 'DELETE' })
     t.true(
