@@ -1,5 +1,6 @@
+import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { textureFile } from '../../shared/providers/sandbox/media/mesh-files.ts'
-import { answersError } from '../support/api/edge.ts'
+import { answersError, provisioningKey } from '../support/api/edge.ts'
 import { chatLine, jsonLines } from '../support/batches/gateway.ts'
 import { delayed } from '../support/delayed/jobs.ts'
 import type { Account } from '../support/gateway.ts'
@@ -13,6 +14,7 @@ const gateway = useGateway(test, {
   TEST_MAX_STORED_FILES: '8',
   TEST_MAX_UNFINISHED_JOBS: '3',
   TEST_MAX_UNFINISHED_BATCHES: '2',
+  MAX_TEST_KEYS: '8',
   TEST_KEY_RPM: '40',
   TEST_KEY_TPM: '100000',
 })
@@ -133,6 +135,29 @@ test.serial(
     await gateway.services.db.idempotencyKey.deleteMany({ where: { organisationId: account.organisationId } })
     const after = await usage()
     t.deepEqual(after.counted, after.found)
+  },
+)
+
+test.serial(
+  '403 for more active test keys than there may be; others, and what else of them changes, are not refused',
+  async t => {
+    const key = await provisioningKey(gateway, account.organisationId)
+    const send = (method: string, path: string, body: object) =>
+      gateway.fetch(`/api/v1/keys${path}`, { key, method, body })
+    const create = () => send('POST', '', { environment: 'test' })
+    const made: { data: KeyRecord }[] = []
+    for (let active = 1; active < 8; active++) made.push(await answerOf(await create()))
+    const [first, second] = made
+    await answersError(t, await create(), 'quota_exceeded')
+    const live = (await answerOf(await send('POST', '', { environment: 'live' }))) as { data: KeyRecord }
+    for (const { data } of [first!, live])
+      t.is((await send('PATCH', `/${data.hash}`, { name: 'Renamed', disabled: false })).status, 200)
+    t.is((await send('PATCH', `/${first!.data.hash}`, { disabled: true })).status, 200)
+    t.is((await create()).status, 201)
+    await answersError(t, await send('PATCH', `/${first!.data.hash}`, { disabled: false }), 'quota_exceeded')
+    await gateway.services.db.apiKey.update({ where: { hash: second!.data.hash }, data: { expiresAt: new Date(0) } })
+    t.is((await send('PATCH', `/${first!.data.hash}`, { disabled: false })).status, 200)
+    await answersError(t, await send('PATCH', `/${second!.data.hash}`, { expires_at: null }), 'quota_exceeded')
   },
 )
 
