@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Reply } from '../emulators/emulator.ts'
+import { anthropicReply } from '../emulators/anthropic.ts'
+import { json, type Reply } from '../emulators/emulator.ts'
 import { chargedNano, saying, startWorld } from '../support/chat/gateway.ts'
 import { type Account, eventually } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
+import { nanoPerToken, terseCatalog } from '../support/wallet/terse-catalog.ts'
 
 // A caller's own limit to the first token: what the provider had begun is charged, as with a total timeout, or it would be free.
 
-const world = use(test, () => startWorld({ OPENROUTER_API_KEY: '' }))
+const world = use(test, async () => startWorld({ ...(await terseCatalog(2)), OPENROUTER_API_KEY: '' }))
 let account: Account
 test.beforeEach(async () => {
   world.openai.reset()
@@ -77,6 +79,53 @@ for (const stream of [true, false])
       t.deepEqual(await world.gateway.settled(), [])
     },
   )
+
+test.serial('reserved for each cut call is what it cost, until the request is over', async t => {
+  const reserved: number[] = []
+  const note = async () => {
+    const { reservedNano } = await world.gateway.services.wallets.view(account.organisationId)
+    reserved.push(Number(reservedNano))
+  }
+  const noted =
+    (reply: Reply): Reply =>
+    async (request, response) => {
+      await note()
+      await reply(request, response)
+    }
+  world.openai.next(noted(working(false)), noted(working(false)))
+  world.anthropic.next(async (request, response) => {
+    await note()
+    await anthropicReply()(request, response)
+  })
+  const models = ['gpt-5', 'gpt-4.1', 'claude-haiku-4-5']
+  const answer = await post({ ...saying('gpt-5', long, { max_tokens: 100, provider }), models })
+  t.is(answer.status, 200)
+  const { usage } = (await answer.json()) as { usage: { cost: number; prompt_tokens: number } }
+  const charged = await chargedNano(world, account)
+  t.is(Math.round(usage.cost * 1e9), charged)
+  const [first, second, third] = reserved as [number, number, number]
+  t.true(second > first && third > second, `${reserved}`)
+  const alone = await world.gateway.account({ usd: '10' })
+  const body = saying('claude-haiku-4-5', long, { max_tokens: 100 })
+  await (await world.gateway.fetch('/v1/chat/completions', { key: alone.live, body })).text()
+  t.is(third - first, charged - (await chargedNano(world, alone)))
+  t.deepEqual(await world.gateway.settled(), [])
+})
+
+test.serial('no excess where what a cut call and the answer cost is more than was reserved for the answer', async t => {
+  const choices = [{ index: 0, message: { role: 'assistant', content: 'Done' }, finish_reason: 'stop' }]
+  const usage = { prompt_tokens: 5, completion_tokens: 20, total_tokens: 25 }
+  const answered = json(200, { id: 'c1', object: 'chat.completion', created: 1, model: 'm', choices, usage })
+  world.openai.next(working(false), answered)
+  const models = ['terse-0', 'terse-1']
+  const answer = await post({ ...saying('terse-0', 'Hi', { max_tokens: 20, provider }), models })
+  t.is(answer.status, 200)
+  const { organisationId } = account
+  const charged = await chargedNano(world, account)
+  t.true(charged > (20 + 2) * nanoPerToken * 1.05, `${charged} for both`)
+  const { ledgerEntry } = world.gateway.services.db
+  t.is(await ledgerEntry.count({ where: { organisationId, kind: 'excess' } }), 0)
+})
 
 test.serial('402 instead of the next call where the wallet has no more than the cut one', async t => {
   const poor = await world.gateway.account({ usd: '0.22' })

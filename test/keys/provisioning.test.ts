@@ -305,10 +305,18 @@ test('200 with the month’s spend right after a request, and when the key was l
   t.like(body.data, { spend_month_usd: rounded, last_used_at: record.last_used_at })
 })
 
-test('401 for a provisioning key that is unknown or revoked', async t => {
+test('401 for a provisioning key that is unknown or revoked; those of other organisations work', async t => {
   const { organisationId, provisioning, refused } = await tenant()
-  t.is(await gateway.services.keys.revokeProvisioning(organisationId, operatorActor, provisioning.id), 1)
+  const other = await tenant()
+  const { keys } = gateway.services
+  const { secret } = await keys.createProvisioning(organisationId, operatorActor)
+  t.is(await keys.revokeProvisioning(organisationId, operatorActor, other.provisioning.id), 0)
+  t.is(await keys.revokeProvisioning(organisationId, operatorActor, provisioning.id), 1)
   t.like(await refused('GET', ''), { status: 401, code: 'revoked_api_key' })
+  t.is((await gateway.fetch('/api/v1/keys', { key: secret })).status, 200)
+  t.is(await keys.revokeProvisioning(organisationId, operatorActor), 1)
+  t.is((await gateway.fetch('/api/v1/keys', { key: secret })).status, 401)
+  t.is((await other.list()).status, 200)
   const unknown = await gateway.fetch('/api/v1/keys', { key: `svc_pk_${'a'.repeat(40)}` })
   t.is(unknown.status, 401)
   t.is(unknown.headers.get('www-authenticate'), 'Bearer')

@@ -190,7 +190,7 @@ test.serial('declined three times: delayed, told to those who pay, turned off an
   await join(gateway, billing.userId, person.organisationId, 'billing')
   await join(gateway, admin.userId, person.organisationId, 'admin')
   t.is(await run(), 1)
-  const [{ id, status }] = charges(person) as [{ id: string; status: string }]
+  const { id, status } = charges(person)[0]!
   t.is(status, 'canceled')
   // What Stripe tells of it as well counts as the same failure.
   await take(t, gateway, [stripe.chargeEvent('payment_failed', id), stripe.chargeEvent('canceled', id)])
@@ -244,7 +244,7 @@ test.serial(
 
     const cancelled = await saver(t, 'processing')
     await run()
-    const [{ id }] = charges(cancelled) as [{ id: string }]
+    const { id } = charges(cancelled)[0]!
     stripe.endCharge(id, 'canceled')
     await take(t, gateway, [stripe.chargeEvent('canceled', id)])
     t.like(await cancelled.read(), { enabled: true, last: { status: 'failed', failure: 'canceled' } })

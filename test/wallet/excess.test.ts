@@ -1,8 +1,5 @@
 // Providers that count more than a request may use: charged, learned from, and only what is too much blocks a key.
 import { randomUUID } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { handleExcesses, watchReservations } from '../../shared/alerts/excesses.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
 import { blockKey } from '../../shared/keys/cost-control.ts'
@@ -15,6 +12,7 @@ import { answerOf } from '../support/jobs/gateway.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
+import { nanoPerToken, terseCatalog } from '../support/wallet/terse-catalog.ts'
 
 const minuteMs = 60_000
 const dayMs = 1_440 * minuteMs
@@ -23,36 +21,10 @@ const clock = testClock('2027-03-10T12:00:15Z')
 let model: string
 let tests = 0
 
-/** Prompts are free, a token of output costs 20,000 nano-dollars. */
-const nanoPerToken = 20_000
 /** The limit, and two tokens for the chat template. */
 const reservedNano = (20 + 2) * nanoPerToken
 
-async function catalogOf(count: number): Promise<Record<string, string>> {
-  const file = join(tmpdir(), `excess-catalog-${randomUUID()}.json`)
-  const models = Array.from({ length: count }, (_, i) => ({
-    id: `terse-${i}`,
-    name: `Terse ${i}`,
-    type: 'chat',
-    owned_by: 'tests',
-    created: 0,
-    description: 'Terse.',
-    quality: 50,
-    expires_on: null,
-    context_length: 100_000,
-    max_output_tokens: 8_192,
-    input_modalities: ['text'],
-    output_modalities: ['text'],
-    supported_parameters: [],
-    price_source: 'the tests',
-    price_as_of: '2026-01-01',
-    providers: [{ provider: 'openai', upstream_model: `up-${i}`, price: { unit: 'token', input: '0', output: '20' } }],
-  }))
-  await writeFile(file, JSON.stringify({ models }))
-  return { MODEL_CATALOG: file, SERVICE_MARGIN_PERCENT: '0' }
-}
-
-const world = use(test, async () => startWorld(await catalogOf(20), clock))
+const world = use(test, async () => startWorld({ ...(await terseCatalog(20)), SERVICE_MARGIN_PERCENT: '0' }, clock))
 test.beforeEach(() => {
   world.openai.reset()
   model = `terse-${tests++}`
