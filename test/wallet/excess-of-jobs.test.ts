@@ -1,10 +1,10 @@
 // Jobs that cost more than they held: the same rules as for requests.
 
 import { handleExcesses, watchReservations } from '../../shared/alerts/excesses.ts'
-import { json } from '../emulators/emulator.ts'
+import { json, type Reply } from '../emulators/emulator.ts'
 import { startMagicHour } from '../emulators/magic-hour.ts'
-import { path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
-import type { Account } from '../support/gateway.ts'
+import { delayedEnvironment, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
+import { type Account, startGateway } from '../support/gateway.ts'
 import { answerOf, clip, image, over, rowOf, running, submit, wallet } from '../support/jobs/gateway.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
@@ -34,6 +34,12 @@ async function handled(): Promise<void> {
 
 const excessesOf = ({ organisationId }: Account) =>
   world.gateway.services.db.ledgerEntry.count({ where: { organisationId, kind: 'excess' } })
+/** An answer for which the provider counts these tokens. */
+function counting(usage: object): Reply {
+  const choices = [{ index: 0, message: { role: 'assistant', content: 'Done' }, finish_reason: 'stop' }]
+  return json(200, { id: 'c1', object: 'chat.completion', created: 1, model: 'm', choices, usage })
+}
+
 const incidentsOf = (model: string) =>
   world.gateway.services.db.incident.findMany({ where: { kind: 'reservations', model } })
 
@@ -85,13 +91,42 @@ test.serial(
   },
 )
 
+test.serial(
+  'completed without an excess: what a delayed job costs more since it was created is reserved too',
+  async t => {
+    await workers.stop()
+    const account = await world.gateway.account()
+    const { id } = await submitDelayed(world, account.live)
+    const heldUsd = Number((await rowOf(world.gateway, id)).holdNano) / 1e9
+    const dearer = { ...(await delayedEnvironment(world.upstream)), SERVICE_MARGIN_PERCENT: '60' }
+    const other = await startGateway(world.stores, dearer)
+    const otherWorkers = startWorkers(other.services)
+    try {
+      const usage = { prompt_tokens: 140, completion_tokens: 50, total_tokens: 190 }
+      let reservedUsd = 0
+      world.upstream.next(async (request, response) => {
+        reservedUsd = (await wallet(world.gateway, account)).reserved_usd
+        await counting(usage)(request, response)
+      })
+      const { status, cost_usd } = await over(world.gateway, account.live, path, id)
+      t.is(status, 'completed')
+      t.true(cost_usd > heldUsd && cost_usd <= reservedUsd, `${heldUsd} held, ${reservedUsd} reserved, ${cost_usd}`)
+      await handled()
+      t.is(await excessesOf(account), 0)
+      t.like(await wallet(world.gateway, account), { reserved_usd: 0 })
+    } finally {
+      await otherWorkers.stop()
+      await other.close()
+      workers = startWorkers(world.gateway.services)
+    }
+  },
+)
+
 test.serial('completed: a delayed job that exceeds its hold is charged, and the next one holds more', async t => {
   const account = await world.gateway.account()
   const usage = { prompt_tokens: 400, completion_tokens: 90, total_tokens: 490 }
-  const choices = [{ index: 0, message: { role: 'assistant', content: 'Done' }, finish_reason: 'stop' }]
-  const counting = json(200, { id: 'c1', object: 'chat.completion', created: 1, model: 'm', choices, usage })
   const run = async () => {
-    world.upstream.next(counting)
+    world.upstream.next(counting(usage))
     const { id } = await submitDelayed(world, account.live)
     const { holdNano } = await rowOf(world.gateway, id)
     const { status, cost_usd } = await over(world.gateway, account.live, path, id)
