@@ -311,5 +311,7 @@ test.serial('429 beyond 10,000 unfinished jobs of one organisation', async t => 
   }
   await answersError(t, await gateway.fetch(path, { key: account.live, body: delayed() }), 'rate_limit_exceeded')
   await db.$executeRaw`DELETE FROM jobs WHERE organisation_id = ${account.organisationId} AND id <> ${sample}`
+  t.deepEqual(await gateway.settled(), [])
+  t.is((await wallet(gateway, account)).reserved_usd, 0, 'nothing of the refused one')
   t.is((await gateway.fetch(path, { key: account.live, body: delayed() })).status, 202)
 })
