@@ -23,7 +23,6 @@ const gateway = useGateway(test, () => ({
   OPENAI_BASE_URL: `${openai.url}/v1`,
   OPENROUTER_API_KEY: 'sk-second',
   OPENROUTER_BASE_URL: `${openrouter.url}/v1`,
-  JOB_MIN_DELAY_1H_SECONDS: '0',
 }))
 test.beforeEach(() => {
   openai.reset()

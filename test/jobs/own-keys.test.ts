@@ -2,13 +2,14 @@
 import { operatorActor } from '../../shared/io/audit.ts'
 import { Emulator, type Recorded, type Reply } from '../emulators/emulator.ts'
 import { klingError, startKling } from '../emulators/kling.ts'
+import { startMagicHour } from '../emulators/magic-hour.ts'
 import { failure, reply } from '../emulators/openai.ts'
 import { startOpenAiImages } from '../emulators/openai-images.ts'
 import { RealtimeEmulator } from '../emulators/openai-realtime.ts'
 import { chatLine, createBatch, ended, jsonLines, resultsOf, uploadInput } from '../support/batches/gateway.ts'
 import { path as delayedPath } from '../support/delayed/jobs.ts'
 import { eventually, type Gateway, type KeyOptions } from '../support/gateway.ts'
-import { over, rowOf, running, submit } from '../support/jobs/gateway.ts'
+import { clip, image, over, rowOf, running, submit } from '../support/jobs/gateway.ts'
 import { openTalk } from '../support/realtime/sdk.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
@@ -23,6 +24,7 @@ const kling = use(test, () => startKling({ accounts: { shared: 'secret', mine: '
 const openai = use(test, () =>
   Emulator.start((request, response) => (answers.get(keyOf(request)) ?? reply)(request, response)),
 )
+const faces = use(test, startMagicHour)
 const talking = use(test, () => RealtimeEmulator.start())
 const images = use(test, startOpenAiImages)
 const gateway = useGateway(test, () => ({
@@ -30,7 +32,8 @@ const gateway = useGateway(test, () => ({
   KLING_BASE_URL: `${kling.url}/v1`,
   OPENAI_API_KEY: shared,
   OPENAI_BASE_URL: `${openai.url}/v1`,
-  JOB_MIN_DELAY_1H_SECONDS: '0',
+  MAGIC_HOUR_API_KEY: 'shared',
+  MAGIC_HOUR_BASE_URL: faces.url,
 }))
 const sessions = useGateway(test, () => ({
   OPENAI_API_KEY: shared,
@@ -103,6 +106,20 @@ test.serial(
     t.like(failed, { status: 'failed', error: { code: 'own_key_refused' } })
     t.regex(failed.error.message, /kling refused your organisation’s own key “Mine”/)
     t.deepEqual(issuers(), ['mine'])
+    t.deepEqual(await gateway.settled(), [])
+  },
+)
+
+test.serial(
+  '202 with an empty wallet: a job that runs with the own key holds its fee, not the price of the operator’s key',
+  async t => {
+    const { live, id } = await organisation(gateway, 'magic_hour', own, 'own_then_shared')
+    const body = { video_url: await clip(2), face_image_url: image, source_face_consent: true }
+    const job = await submit(gateway, '/v1/face-swap', live, body)
+    await running(gateway, job.id)
+    t.like(await rowOf(gateway, job.id), { credentialId: id, holdNano: 0n })
+    faces.finish()
+    t.like(await over(gateway, live, '/v1/face-swap', job.id), { status: 'completed', cost_usd: 0 })
     t.deepEqual(await gateway.settled(), [])
   },
 )
