@@ -91,6 +91,14 @@ test.serial(
   },
 )
 
+test.serial('completed for the estimate: a media job whose invoice cannot be true', async t => {
+  const account = await world.gateway.account()
+  const { id } = await swap(account)
+  t.like(await finish(account, id, 1_000_000), { status: 'completed', cost_usd: heldUsd })
+  await handled()
+  t.is(await excessesOf(account), 0)
+})
+
 test.serial(
   'completed without an excess: what a delayed job costs more since it was created is reserved too',
   async t => {
