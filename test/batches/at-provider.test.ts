@@ -1,4 +1,7 @@
+import type { z } from 'zod'
 import { operatorActor } from '../../shared/io/audit.ts'
+import { keyPatch } from '../../shared/keys/key-requests.ts'
+import { hashSecret } from '../../shared/keys/secret.ts'
 import { openQueue } from '../../shared/queues/queues.ts'
 import { startAnthropicBatches } from '../emulators/anthropic-batches.ts'
 import type { BatchEmulator } from '../emulators/batches.ts'
@@ -350,6 +353,43 @@ test.serial('held as one sum while a provider has it, and given back', async t =
   await hurried(doorOf(account), id)
   t.is(await chargedNano(world, account), 0)
 })
+
+const sinceWritten: [what: string, patch: z.input<typeof keyPatch>, end: object][] = [
+  ['gets limits', { rpm_limit: 1_000 }, { status: 'completed', request_counts: { total: 3, completed: 3, failed: 0 } }],
+  ['is disabled', { disabled: true }, { status: 'completed', request_counts: { total: 3, completed: 0, failed: 3 } }],
+]
+for (const [what, patch, end] of sinceWritten)
+  test.serial(`run by the gateway when its key ${what} while the requests are written for a provider`, async t => {
+    const account = await world.gateway.account()
+    const { db, keys } = world.gateway.services
+    const { organisationId, live } = account
+    const input = await uploadInput(doorOf(account), jsonLines(hello(gpt, 3)))
+    const [locked, changed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const storing = db.$transaction(
+      async tx => {
+        await tx.$executeRaw`SELECT 1 FROM storage_usage WHERE organisation_id = ${organisationId} FOR UPDATE`
+        locked.resolve()
+        await changed.promise
+      },
+      { timeout: 60_000 },
+    )
+    await locked.promise
+    const { id } = await createBatch(doorOf(account), input)
+    const findWaiting = () => db.$queryRaw<object[]>`
+      SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%files%'`
+    await eventually(async () => (await findWaiting()).length > 0, 'the file for the provider is written')
+    await keys.patch(null, hashSecret(live), keyPatch.parse(patch), operatorActor)
+    changed.resolve()
+    await storing
+    await eventually(
+      async () => (await db.batch.findUniqueOrThrow({ where: { id } })).completedAt !== null,
+      'it is over',
+    )
+    const row = await db.batch.findUniqueOrThrow({ where: { id } })
+    t.is(row.provider, null)
+    await keys.patch(null, hashSecret(live), keyPatch.parse({ disabled: false }), operatorActor)
+    t.like((await hurried(doorOf(account), id)).batch, end)
+  })
 
 test.serial('run by the gateway when a line asks for JSON that has to be checked', async t => {
   const account = await world.gateway.account()

@@ -9,7 +9,7 @@ import { sourceOf } from '../../files/sources.ts'
 import type { SlotOwner } from '../../io/fair-slots.ts'
 import { hadNoEffect, isTransient } from '../../jobs/start.ts'
 import type { ResolvedKey } from '../../keys/policies.ts'
-import { allowedModels } from '../../keys/policy.ts'
+import { allowedModels, type Policy } from '../../keys/policy.ts'
 import type { DirectKind, DirectKinds } from '../../kinds/index.ts'
 import type { Platform } from '../../platform.ts'
 import type { Call } from '../../providers/contract.ts'
@@ -92,16 +92,12 @@ async function submitToProvider(services: BatchServices, batch: Batch): Promise<
   const verdict = await new BatchKey(services, batch.keyId, offer.kind).resolve()
   if ('error' in verdict) throw verdict.error
   const { key } = verdict
-  const { policy } = key
-  if (policy.ownKeys !== null) throw cannot('its key uses own provider keys')
-  if (policy.guardrails !== null) throw cannot('the guardrails of its key hold for each line')
-  if (policy.provider !== null) throw cannot('the preferences of its key in `provider` hold for each line')
-  if (policy.rpmLimit !== null || policy.tpmLimit !== null) throw cannot('the limits of its key hold for each line')
-  if (allowedModels(services.catalog, policy)?.has(offer.target.model.id) === false)
-    throw cannot('its key may not use the model')
+  await services.policies.decide(key, policy => assertPermits(services, policy, offer))
   const { file, holdNano } = await writeProviderInput(services, batch, offer)
+  // Writing the file takes time; the policy read before may be stale by now.
+  key.forget()
   try {
-    const reservation = await reserve(services, key, batch, holdNano)
+    const reservation = await reserve(services, key, batch, offer, holdNano)
     const { provider } = offer.target
     const credentialId = services.upstreams.credential(offer.target).credential.id
     const { price } = offer.target.deployment
@@ -112,6 +108,16 @@ async function submitToProvider(services: BatchServices, batch: Batch): Promise<
   } finally {
     await services.files.remove([file]).catch(() => {}) // It expires.
   }
+}
+
+/** Asserts that a provider may run all lines of a key's batch by itself; returns the policy. Throws a GatewayError. */
+function assertPermits({ catalog }: Platform, policy: Policy, { target }: Pick<ProviderBatch, 'target'>): Policy {
+  if (policy.ownKeys !== null) throw cannot('its key uses own provider keys')
+  if (policy.guardrails !== null) throw cannot('the guardrails of its key hold for each line')
+  if (policy.provider !== null) throw cannot('the preferences of its key in `provider` hold for each line')
+  if (policy.rpmLimit !== null || policy.tpmLimit !== null) throw cannot('the limits of its key hold for each line')
+  if (allowedModels(catalog, policy)?.has(target.model.id) === false) throw cannot('its key may not use the model')
+  return policy
 }
 
 /** Turns a reservation into the hold of a batch. A batch that was cancelled in the meantime is returned without a provider. */
@@ -157,9 +163,18 @@ async function startAtProvider(
   }
 }
 
-/** Reserves the maximum cost of all lines together. Throws what the admission throws. */
-async function reserve(services: Platform, key: ResolvedKey, batch: Batch, holdNano: bigint): Promise<Reservation> {
-  const choose = () => ({ maxCost: flatCost(Number(holdNano)) })
+/** Reserves the maximum cost of all lines together, under the key's current policy. Throws what the admission throws. */
+async function reserve(
+  services: Platform,
+  key: ResolvedKey,
+  batch: Batch,
+  offer: Pick<ProviderBatch, 'target'>,
+  holdNano: bigint,
+): Promise<Reservation> {
+  const choose = (policy: Policy) => {
+    assertPermits(services, policy, offer)
+    return { maxCost: flatCost(Number(holdNano)) }
+  }
   const { reservation } = await admitRequest(services, key, { id: batch.id }, choose, batchRateContext)
   return reservation
 }
