@@ -356,6 +356,11 @@ test.serial('held as one sum while a provider has it, and given back', async t =
 
 const sinceWritten: [what: string, patch: z.input<typeof keyPatch>, end: object][] = [
   ['gets limits', { rpm_limit: 1_000 }, { status: 'completed', request_counts: { total: 3, completed: 3, failed: 0 } }],
+  [
+    'is to use own provider keys',
+    { own_keys: 'own' },
+    { status: 'completed', request_counts: { total: 3, completed: 0, failed: 3 } },
+  ],
   ['is disabled', { disabled: true }, { status: 'completed', request_counts: { total: 3, completed: 0, failed: 3 } }],
 ]
 for (const [what, patch, end] of sinceWritten)
