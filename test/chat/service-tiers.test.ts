@@ -4,7 +4,7 @@ import { errorAnswer } from '../../api/schemas/core.ts'
 import type { ServiceTier } from '../../shared/base/service-tier.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { operatorActor } from '../../shared/io/audit.ts'
-import { chatReply, failure } from '../emulators/openai.ts'
+import { chatReply, failure, reply } from '../emulators/openai.ts'
 import { chargedNano, dataOf, generationOf, saying, startWorld } from '../support/chat/gateway.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 import { use } from '../support/use.ts'
@@ -152,6 +152,34 @@ test.serial('402 where the wallet covers the standard tier only', async t => {
   t.is((await ask(account.live, { ...body, service_tier: 'priority' })).status, 402)
   t.is((await ask(account.live, { ...body, service_tier: 'flex' })).status, 200, 'no more is reserved than usually')
 })
+
+test.serial(
+  'reserved for flex is the price of the standard tier, at which a provider may serve it instead',
+  async t => {
+    const account = await world.gateway.account()
+    const reservedAt = async (tier: object) => {
+      let reserved = 0n
+      world.openai.next(async (request, response) => {
+        reserved = (await world.gateway.services.wallets.view(account.organisationId)).reservedNano
+        await reply(request, response)
+      })
+      const { status } = await ask(
+        account.live,
+        saying(model, 'Hello', { provider: { only: ['openai'] }, max_tokens: 500, ...tier }),
+      )
+      t.is(status, 200)
+      await world.gateway.settled()
+      return reserved
+    }
+    const standard = await reservedAt({})
+    const flex = await reservedAt({ service_tier: 'flex' })
+    // The field itself is some bytes of the prompt.
+    t.true(
+      standard > 0n && flex >= standard && flex < standard + standard / 10n,
+      `${standard} usually, ${flex} at flex`,
+    )
+  },
+)
 
 test.serial('403 at a tier that the key may not use', async t => {
   const { organisationId } = await world.gateway.account()
