@@ -48,6 +48,39 @@ test.serial('a conversation is created, read, updated, listed and deleted by Ope
   await t.throwsAsync(conversations.retrieve(created.id), { message: /not found/ })
 })
 
+test.serial('items have the members in lists that requests may leave out', async t => {
+  const { test: key } = await keepingAccount(world)
+  const client = world.sdk(key)
+  const image_url = 'data:image/png;base64,iVBORw0KGgo='
+  const sent = [
+    user('Look'),
+    { type: 'message', role: 'user', content: [{ type: 'input_image', image_url }] },
+    { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Yes.' }] },
+    { type: 'function_call', call_id: 'call_1', name: 'weather', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'call_1', output: [{ type: 'input_image', image_url }] },
+    { type: 'custom_tool_call', call_id: 'call_2', name: 'shell', input: 'ls' },
+    { type: 'custom_tool_call_output', call_id: 'call_2', output: 'a.txt', status: 'incomplete' },
+  ] as never[]
+  const shown = [
+    { status: 'completed', content: [{ type: 'input_text', text: 'Look' }] },
+    { status: 'completed', content: [{ type: 'input_image', image_url, detail: 'auto' }] },
+    { status: 'completed', content: [{ type: 'output_text', text: 'Yes.', annotations: [], logprobs: [] }] },
+    { status: 'completed', arguments: '{}' },
+    { status: 'completed', output: [{ type: 'input_image', image_url, detail: 'auto' }] },
+    { status: 'completed', input: 'ls' },
+    { status: 'incomplete', output: 'a.txt' },
+  ]
+  const { id } = await client.conversations.create({ items: [] })
+  const added = await client.conversations.items.create(id, { items: sent })
+  const { data: listed } = await client.conversations.items.list(id, { order: 'asc' })
+  const first = await client.conversations.items.retrieve(added.data[0]!.id!, { conversation_id: id })
+  const response = await client.responses.create({ model: 'gpt-4o-mini', input: sent })
+  const { data: input } = await client.responses.inputItems.list(response.id, { order: 'asc' })
+  for (const items of [added.data, listed, [first], input])
+    for (const [index, item] of items.entries()) t.like(item, shown[index]! as never)
+  t.is(input.length, sent.length)
+})
+
 test.serial('a page of long items has only as many as may be read at a time', async t => {
   const { test: key } = await keepingAccount(world)
   const { conversations } = world.sdk(key)
