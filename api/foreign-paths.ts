@@ -58,7 +58,7 @@ const google: Row[] = [
   ],
   [
     `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
-    '/v1beta/*/** /v1alpha/*/** /v1beta1/** /projects/*/locations/** /tuningJobs/** /triggers/** /decisions',
+    '/v1beta/*/** /v1alpha/*/** /v1beta1/** /projects/*/locations/** /tuningJobs/** /triggers/**',
   ],
 ]
 
@@ -68,7 +68,7 @@ const googleClients: Row[] = [
   [`${gemini}: use POST /v1/batches.`, '/batches/**'],
   [
     `${gemini}: use POST /v1beta/models/{model}:generateContent.`,
-    '/agents/** /environments/** /voices/** /webhooks/**',
+    '/agents/** /environments/** /voices/** /webhooks/** /decisions',
   ],
 ]
 
@@ -97,8 +97,10 @@ const anthropicClients: Row[] = [
   ],
   [
     'Managed agents of Anthropic are not offered: use POST /v1/messages with your own tools.',
-    '/agents/** /sessions/** /environments/** /vaults/** /memory_stores/** /user_profiles/**',
+    '/agents/** /sessions/** /environments/** /vaults/** /memory_stores/** /user_profiles/** ' +
+      '/deployments/** /deployment_runs/** /dreams/** /tunnels/**',
   ],
+  [`The compliance reviews of Anthropic are not offered, and ${none}.`, '/compliance/**'],
   ['Skills are not offered: describe the work in `system` of POST /v1/messages.', '/skills/**'],
 ]
 
@@ -150,6 +152,14 @@ const openai: Row[] = [
     'Edits, extensions and characters of videos are not offered: use POST /v1/videos.',
     'POST /videos/edits POST /videos/extensions /videos/*/remix /videos/characters/**',
   ],
+  ['Live sessions are not offered at this path: use a WebSocket at /v1/realtime?model=….', '/live/**'],
+  ['Decisions are not offered: use POST /v1/responses with a JSON schema in `text.format`.', '/decisions'],
+  [
+    'Webhook endpoints are managed at GET and POST /api/v1/webhook-endpoints.',
+    '/webhook_endpoints/** /webhook_event_types',
+  ],
+  [`Checks of provenance are not offered, and ${none}.`, '/content_provenance_checks'],
+  [`Safety cases of OpenAI are not offered, and ${none}.`, '/safety/**'],
   ['Voices of one’s own are not offered: POST /v1/audio/speech takes the model’s voices.', '/audio/voice** /voices/**'],
   ['The list of engines is now GET /v1/models.', 'GET /engines/**'],
   [`Edits are not offered: use POST /v1/chat/completions.`, '/edits'],
@@ -172,7 +182,11 @@ const others: Row[] = [
     'Vercel’s gateway protocol is not offered: use POST /v1/embeddings, by @ai-sdk/openai-compatible.',
     '/embedding-model',
   ],
-  ['Agents of Mistral are not offered: use POST /v1/chat/completions.', '/agents/**'],
+  ['Agents of Mistral are not offered: use POST /v1/chat/completions.', '/agents/completions'],
+  [
+    'Agents of OpenAI and Mistral are not offered: use POST /v1/responses or POST /v1/chat/completions, with your own tools.',
+    '/agents/** /vaults/**',
+  ],
   ['Mistral’s batches are not offered: use POST /v1/batches.', '/batch/jobs/**'],
   [
     'Mistral’s conversations are not offered: use POST /v1/responses, with POST /v1/conversations.',

@@ -38,6 +38,7 @@ const sharedWithGoogle: Case[] = [
   ['GET', '/v1/files/abc', '`inlineData`'],
   ['GET', '/v1/batches/abc', 'POST /v1/batches'],
   ['GET', '/v1/agents', 'POST /v1beta/models/{model}:generateContent'],
+  ['POST', '/v1/decisions', 'POST /v1beta/models/{model}:generateContent'],
 ]
 
 const openai: Case[] = [
@@ -92,6 +93,16 @@ const openai: Case[] = [
   ['POST', '/v1beta/responses', 'Did you mean POST /v1/responses? Check the base URL'],
   ['POST', '/v1beta/audio/speech', 'Did you mean POST /v1/audio/speech? Check the base URL'],
   ['GET', '/v1/agents', 'POST /v1/chat/completions'],
+  // openai 3.57 (Python), resources/beta/agents and others.
+  ['POST', '/v1/agents/sessions', 'Agents of OpenAI and Mistral are not offered: use POST /v1/responses'],
+  ['GET', '/v1/vaults/vault_1/credentials', 'Agents of OpenAI and Mistral are not offered: use POST /v1/responses'],
+  ['POST', '/v1/live/sessions', 'WebSocket at /v1/realtime'],
+  ['POST', '/v1/live/sessions/sess_1/accept', 'WebSocket at /v1/realtime'],
+  ['POST', '/v1/decisions', 'POST /v1/responses'],
+  ['POST', '/v1/content_provenance_checks', 'no other route takes their place'],
+  ['GET', '/v1/safety/cases/case_1', 'no other route takes their place'],
+  ['GET', '/v1/webhook_endpoints', '/api/v1/webhook-endpoints'],
+  ['GET', '/v1/webhook_event_types', '/api/v1/webhook-endpoints'],
   ['POST', '/v1/language-model', 'POST /v1/chat/completions'],
   ['POST', '/v1/embedding-model', 'POST /v1/embeddings'],
   ['POST', '/v1/batch/jobs', 'POST /v1/batches'],
@@ -138,6 +149,12 @@ const anthropic: Case[] = [
     '/v1/projects/p/locations/us-east5/publishers/anthropic/models/claude-sonnet-5-5:streamRawPredict',
     'POST /v1/messages',
   ],
+  // anthropic 2.14 (Python), resources/beta.
+  ['GET', '/v1/deployments/dep_1', 'Managed agents of Anthropic are not offered'],
+  ['POST', '/v1/deployment_runs', 'Managed agents of Anthropic are not offered'],
+  ['GET', '/v1/dreams/dream_1', 'Managed agents of Anthropic are not offered'],
+  ['POST', '/v1/tunnels/tunnel_1/reveal_token', 'Managed agents of Anthropic are not offered'],
+  ['GET', '/v1/compliance/review/cases', 'The compliance reviews of Anthropic are not offered'],
 ]
 
 const ollama: Case[] = [
