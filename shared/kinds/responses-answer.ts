@@ -66,9 +66,18 @@ export type ResponsesOutputItem =
   | {
       type: 'tool_search_call'
       id: string
-      call_id: string
-      execution: 'client'
+      /** Null where the provider searches. */
+      call_id: string | null
+      execution: 'client' | 'server'
       arguments: unknown
+      status: ResponsesItemStatus
+    }
+  | {
+      type: 'tool_search_output'
+      id: string
+      call_id: string | null
+      execution: 'client' | 'server'
+      tools: readonly unknown[]
       status: ResponsesItemStatus
     }
   | { type: 'compaction'; id: string; encrypted_content: string; status?: ResponsesItemStatus }

@@ -337,7 +337,7 @@ function contentsOf({ output }: ResponsesObject) {
       for (const part of item.content) contents[part.type] += part.type === 'refusal' ? part.refusal : part.text
   }
   const calls = output.flatMap(item => ('call_id' in item ? { ...item, id: '' } : []))
-  return { contents, calls: calls.sort((a, b) => (a.call_id < b.call_id ? -1 : 1)) }
+  return { contents, calls: calls.sort((a, b) => ((a.call_id ?? '') < (b.call_id ?? '') ? -1 : 1)) }
 }
 
 test('the SDK reads any stream as the same response as the complete answer', async t => {

@@ -45,6 +45,7 @@ type Turn = { reasoning: Item<'reasoning'>[]; texts: string[]; calls: ToolCall[]
  */
 const skippedTypes: readonly unknown[] = [
   'additional_tools',
+  'tool_search_call',
   'tool_search_output',
   'web_search_call',
   'file_search_call',

@@ -7,10 +7,12 @@ import type {
   ResponsesUrlCitation,
   UnnumberedResponsesEvent,
 } from '../../../kinds/responses-answer.ts'
+import type { ResponsesTool } from '../../../kinds/responses-tools.ts'
 import { jsonObjectIn } from '../call-arguments.ts'
 import { customInput } from '../custom-tools.ts'
 import { type Citation, maxCitations } from '../over-chat/citations.ts'
-import { callItem, idPrefixes, type OpenCall } from './open-call.ts'
+import { callItem, idPrefixes, type OpenCall, searchItems } from './open-call.ts'
+import type { ToolIdentity } from './tool-names.ts'
 
 type Message = Extract<ResponsesOutputItem, { type: 'message' }>
 type Reasoning = Extract<ResponsesOutputItem, { type: 'reasoning' }>
@@ -33,6 +35,8 @@ export class OutputItems {
   readonly items: ResponsesOutputItem[] = []
   readonly #idSuffix: string
   readonly #form: ReasoningForm
+  /** What a search would load, by the tools in it, until the answer has the record of that search. */
+  readonly #searched: Map<ToolIdentity, ResponsesTool>
   #message: OpenMessage | null = null
   #reasoning: OpenReasoning | null = null
   #calls: OpenCall[] = []
@@ -40,9 +44,10 @@ export class OutputItems {
   readonly #textParts: TextPart[] = []
   #citations: Citation[] = []
 
-  constructor(idSuffix: string, form: ReasoningForm) {
+  constructor(idSuffix: string, form: ReasoningForm, searched: Map<ToolIdentity, ResponsesTool>) {
     this.#idSuffix = idSuffix
     this.#form = form
+    this.#searched = searched
   }
 
   addText(text: string, logprobs: readonly unknown[]): Events {
@@ -260,6 +265,7 @@ export class OutputItems {
     if (identity.name === '') return []
     const events: Events = []
     if (call.index === null) {
+      events.push(...this.#recordSearch(identity))
       const begun = this.#begin(callItem(call, this.#idOf(idPrefixes[identity.type])))
       events.push(...begun.events)
       call.index = begun.index
@@ -270,6 +276,21 @@ export class OutputItems {
     if (delta === '') return events
     const at = { item_id: this.items[call.index]!.id, output_index: call.index }
     return [...events, { type: 'response.function_call_arguments.delta', ...at, delta }]
+  }
+
+  /** Adds the search that loads a tool, before its first call. */
+  #recordSearch(identity: ToolIdentity): Events {
+    const loaded = this.#searched.get(identity)
+    if (!loaded) return []
+    for (const [other, declaration] of this.#searched) if (declaration === loaded) this.#searched.delete(other)
+    const [callId, outputId] = [
+      `tsc_${this.#idSuffix}_${this.items.length}`,
+      `tso_${this.#idSuffix}_${this.items.length + 1}`,
+    ]
+    return searchItems(loaded, callId, outputId).flatMap(item => {
+      const { index, events } = this.#begin(item)
+      return [...events, this.#done(index)]
+    })
   }
 
   /** Ends a call. One whose name never came leaves no trace. */

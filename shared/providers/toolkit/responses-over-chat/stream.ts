@@ -9,7 +9,7 @@ import { textTokens } from '../over-chat/estimate.ts'
 import { sealedStates } from '../over-chat/sealed-states.ts'
 import type { OpenCall } from './open-call.ts'
 import { OutputItems } from './output-items.ts'
-import { clientTools, type ToolIdentity } from './tool-names.ts'
+import { type ClientTool, clientTools, searchedTools, type ToolIdentity } from './tool-names.ts'
 
 export type EncoderOptions = {
   /** As the client sent it. */
@@ -36,7 +36,7 @@ type ToolCallDelta = NonNullable<ChatDelta['tool_calls']>[number]
  */
 export class ResponseEventEncoder {
   readonly #options: EncoderOptions
-  readonly #identities: ReadonlyMap<string, { identity: ToolIdentity }>
+  readonly #tools: ReadonlyMap<string, ClientTool>
   /** The latest tool call of each index. */
   readonly #calls = new Map<number, OpenCall>()
   /** The response as it was created, and its items; null before the first chunk. */
@@ -50,7 +50,7 @@ export class ResponseEventEncoder {
 
   constructor(options: EncoderOptions) {
     this.#options = options
-    this.#identities = clientTools(options.request)
+    this.#tools = clientTools(options.request)
   }
 
   /** What the provider has reported so far. Once the response has ended, what was shown: an estimate if it reported none. */
@@ -112,7 +112,8 @@ export class ResponseEventEncoder {
     const { request, model = chunk.model, createdAt = chunk.created } = this.#options
     const suffix = (this.#options.id ?? chunk.id).replace(/^(?:resp_|chatcmpl-)/, '')
     const response = newResponse({ id: this.#options.id ?? `resp_${suffix}`, model, createdAt }, request)
-    const output = new OutputItems(suffix, request.reasoning?.summary ? 'summary' : 'content')
+    const form = request.reasoning?.summary ? 'summary' : 'content'
+    const output = new OutputItems(suffix, form, searchedTools(request, this.#tools))
     this.#begun = { response, output }
     return this.#begun
   }
@@ -150,7 +151,7 @@ export class ResponseEventEncoder {
 
   /** What the client calls a tool. A model may also invent a name. */
   #identityOf(name: string): ToolIdentity {
-    return this.#identities.get(name)?.identity ?? { type: 'function', name }
+    return this.#tools.get(name)?.identity ?? { type: 'function', name }
   }
 }
 
