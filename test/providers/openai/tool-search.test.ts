@@ -52,14 +52,14 @@ for (const model of models)
 
       const result = { type: 'function_call_output', call_id: call.call_id, output: 'Sunny.' }
       const input = [question, ...first.output, result, question]
-      const second = await respond(key, { ...body, input }, stream)
+      const second = await respond(key, { ...body, input, tool_choice: 'required' }, stream)
       t.deepEqual(sentNames(model), ['get_weather'])
       t.deepEqual(
         second.output.filter(({ type }) => type.startsWith('tool_search')),
         [],
       )
-      const again = second.output.find(({ type }) => type === 'function_call')
-      if (again) t.like(again, { name: 'get_weather', namespace: 'get_weather' })
+      const again = second.output.at(-1)
+      t.like(again, { type: 'function_call', name: 'get_weather', namespace: 'get_weather' })
     })
 
     test.serial(`200 with the search that loads a namespace before its first call: ${how}`, async t => {
