@@ -170,3 +170,30 @@ test.serial('200 for OpenAI’s client: texts and images are moderated for free,
   t.is(await chargedNano({ gateway }, account), 0)
   t.is(await gateway.services.db.generation.count({ where: { organisationId: account.organisationId } }), 2)
 })
+
+test.serial('200 for a test key: a moderation has every category that OpenAI’s clients read', async t => {
+  const { test: key } = await gateway.account()
+  const sdk = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/v1` })
+  const { results } = await sdk.moderations.create({
+    model: 'omni-moderation-latest',
+    input: 'Some harassment/threatening.',
+  })
+  const [{ categories, category_scores, category_applied_input_types: types }] = results as [OpenAI.Moderation]
+  const flags: Record<keyof OpenAI.Moderation.Categories, boolean> = {
+    harassment: true,
+    'harassment/threatening': true,
+    hate: false,
+    'hate/threatening': false,
+    illicit: false,
+    'illicit/violent': false,
+    'self-harm': false,
+    'self-harm/instructions': false,
+    'self-harm/intent': false,
+    sexual: false,
+    'sexual/minors': false,
+    violence: false,
+    'violence/graphic': false,
+  }
+  t.deepEqual(categories, flags)
+  t.deepEqual([Object.keys(category_scores), Object.keys(types)], [Object.keys(flags), Object.keys(flags)])
+})

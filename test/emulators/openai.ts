@@ -73,7 +73,22 @@ const models = json(200, {
   data: ['gpt-test', 'o-test'].map(id => ({ id, object: 'model', created: 1_700_000_000, owned_by: 'emulator' })),
 })
 
-const moderated = ['harassment', 'hate', 'illicit', 'self-harm', 'sexual', 'violence']
+/** `Moderation.Categories` of openai 7. */
+const moderated = [
+  'harassment',
+  'harassment/threatening',
+  'hate',
+  'hate/threatening',
+  'illicit',
+  'illicit/violent',
+  'self-harm',
+  'self-harm/instructions',
+  'self-harm/intent',
+  'sexual',
+  'sexual/minors',
+  'violence',
+  'violence/graphic',
+]
 
 /** Flags what has the word `kill`. Lists of texts have a result for each, lists of parts one for all (`ModerationCreateParams`). */
 const moderations: Reply = (request, response) => {

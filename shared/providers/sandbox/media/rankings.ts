@@ -25,7 +25,22 @@ export async function ranking({ input, target }: SyncCall<'rerank'>): Promise<Re
 
 const wordsOf = (text: string) => new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu))
 
-const categories = ['harassment', 'hate', 'illicit', 'self-harm', 'sexual', 'violence']
+/** Those that answers of OpenAI have (openai 7, `Moderation.Categories`). */
+const categories = [
+  'harassment',
+  'harassment/threatening',
+  'hate',
+  'hate/threatening',
+  'illicit',
+  'illicit/violent',
+  'self-harm',
+  'self-harm/instructions',
+  'self-harm/intent',
+  'sexual',
+  'sexual/minors',
+  'violence',
+  'violence/graphic',
+]
 
 /** Flags each text that has the name of a category as a word. */
 export async function moderate({ input: { input }, target }: SyncCall<'moderation'>): Promise<ModerationOutput> {
