@@ -7,7 +7,7 @@ import { readRedisMs } from '../shared/io/clock-skew.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { type Shard, shardsOf } from '../shared/io/redis-shards.ts'
 import {
-  deadStream,
+  buryUsage,
   ensureLedgerGroup,
   isDataFault,
   ledgerGroup,
@@ -29,7 +29,6 @@ const maxLateMs = 5_000
 const claimIdleMs = 15_000
 /** How far Redis' clock may fall behind between two rounds of claims before it counts as set back. */
 const maxBehindMs = 2_000
-const maxDead = 100_000
 const retryDelayMs = 500
 
 type Entry = [streamId: string, fields: string[] | null]
@@ -190,11 +189,8 @@ class ShardLedger {
 
   /** Moves an entry that Postgres refuses to the dead-letter stream. `operator ledger check` reports it. */
   async #deadLetter(streamId: string, reason: string): Promise<void> {
-    const [entry] = await this.#redis.xrange(this.#stream, streamId, streamId)
-    const event = entry?.[1][1] ?? ''
+    const event = await buryUsage(this.#redis, this.#shard, streamId, reason)
     this.#services.log.error({ streamId, event, reason }, 'usage event refused by Postgres')
-    const fields = ['e', event, 'reason', reason.slice(0, 500)]
-    await this.#redis.xadd(this.#shard.tag + deadStream, 'MAXLEN', '~', maxDead, '*', ...fields)
   }
 }
 

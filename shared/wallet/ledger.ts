@@ -1,5 +1,6 @@
 import { DatabaseError } from 'pg'
 import type { Database } from '../io/db.ts'
+import { defineScript } from '../io/lua-script.ts'
 import type { RawPool } from '../io/raw-pool.ts'
 import type { Redis } from '../io/redis.ts'
 import { type Shard, shardsOf } from '../io/redis-shards.ts'
@@ -14,6 +15,7 @@ export const usageStream = 'usage'
 export const ledgerGroup = 'ledger'
 /** Dead-letter stream for events that Postgres rejects individually; `operator ledger check` reports them. */
 export const deadStream = 'usage:dead'
+const maxDead = 100_000
 
 export type StreamedEvent = { streamId: string; event: UsageEvent }
 
@@ -26,13 +28,34 @@ export async function countEvents(redis: Redis): Promise<{ waiting: number; refu
   return { waiting: sum(0), refused: sum(1) }
 }
 
+/** As in beat.lua, the first write takes no room: a Redis that is full of usage events must not refuse what books them. */
+const createGroup = defineScript({
+  name: 'ledger-group',
+  lua: `redis.call('PERSIST', usage_key)
+    local reply = redis.pcall('XGROUP', 'CREATE', usage_key, '${ledgerGroup}', '0', 'MKSTREAM')
+    if reply.err and not string.find(reply.err, 'BUSYGROUP', 1, true) then return reply end
+    return 1`,
+  fixedKeys: { usageKey: usageStream },
+})
+
 /** Creates the consumer group of a shard's usage stream if it does not exist. */
 export async function ensureLedgerGroup(redis: Redis, { tag }: Shard = shardsOf(redis).only): Promise<void> {
-  try {
-    await redis.xgroup('CREATE', tag + usageStream, ledgerGroup, '0', 'MKSTREAM')
-  } catch (error) {
-    if (!(error as Error).message.includes('BUSYGROUP')) throw error
-  }
+  await createGroup(redis, {}, tag)
+}
+
+const buryEvent = defineScript({
+  name: 'bury-event',
+  lua: `redis.call('PERSIST', usage_key)
+    local entry = redis.call('XRANGE', usage_key, stream_id, stream_id)[1]
+    redis.call('XADD', dead_key, 'MAXLEN', '~', max_dead, '*', 'e', entry and entry[2][2] or '', 'reason', reason)
+    return entry and entry[2][2] or ''`,
+  fixedKeys: { usageKey: usageStream, deadKey: deadStream },
+  args: { streamId: 'text', reason: 'text', maxDead: 'number' },
+})
+
+/** Copies an entry that PostgreSQL refuses to the dead-letter stream of its shard, and gives its text. */
+export async function buryUsage(redis: Redis, { tag }: Shard, streamId: string, reason: string): Promise<string> {
+  return (await buryEvent(redis, { streamId, reason: reason.slice(0, 500), maxDead }, tag)) as string
 }
 
 /** Parses the usage event in a stream entry's fields; null when it is invalid. */
