@@ -302,10 +302,25 @@ const connectErrorCodes = new Set([
   'ERR_PROXY',
 ])
 
+/** This machine has no file descriptor, port or memory left for a connection. */
+const ownFaultCodes = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM'])
+
+type SystemError = { code?: unknown; syscall?: unknown; errors?: readonly unknown[] }
+
+/** True if this machine could not make a connection, which says nothing about the server. */
+export function isOwnFault(error: unknown): boolean {
+  const { code, errors } = (error ?? {}) as SystemError
+  // One error for each address of a host.
+  return Array.isArray(errors) ? errors.length > 0 && errors.every(isOwnFault) : ownFaultCodes.has(String(code))
+}
+
 /** True if no byte of a request can have reached the server: there was no connection. */
-export function isUnsent(error: Error): boolean {
-  const code = String((error as { code?: unknown }).code) // The code of an aborted request is a number.
-  return connectErrorCodes.has(code) || code.startsWith('ERR_TLS_') || code.includes('CERT')
+function isUnsent(error: Error): boolean {
+  const { code: given, syscall, errors } = error as SystemError
+  if (Array.isArray(errors)) return errors.length > 0 && errors.every(isUnsent)
+  if (syscall === 'connect' || syscall === 'getaddrinfo') return true
+  const code = String(given) // The code of an aborted request is a number.
+  return connectErrorCodes.has(code) || ownFaultCodes.has(code) || code.startsWith('ERR_TLS_') || code.includes('CERT')
 }
 
 export type CollectedResponse = { status: number; headers: ResponseHeaders; body: Buffer }
@@ -327,7 +342,11 @@ export function collect(
   const { promise, resolve, reject } = Promise.withResolvers<CollectedResponse>()
   const pieces = new PieceCollector()
   let head: Omit<CollectedResponse, 'body'> | null = null
+  let isSent = false
   const running = exchange(pool, request, timeouts, {
+    onSent: () => {
+      isSent = true
+    },
     onHead: (status, headers) => {
       head = { status, headers }
     },
@@ -343,7 +362,7 @@ export function collect(
       }
     },
     onEnd: () => resolve({ ...head!, body: pieces.take() }),
-    onError: (fault, error) => reject(new ExchangeError(fault, error)),
+    onError: (fault, error) => reject(new ExchangeError(fault, error, !isSent)),
   })
   const abort = () => running.abort()
   signal?.addEventListener('abort', abort)
@@ -356,10 +375,10 @@ export class ExchangeError extends Error {
   override name = 'ExchangeError'
   readonly fault: TransportFault
   readonly unsent: boolean
-  constructor(fault: TransportFault, cause: Error) {
+  constructor(fault: TransportFault, cause: Error, unsent = isUnsent(cause)) {
     super(cause.message, { cause })
     this.fault = fault
-    this.unsent = isUnsent(cause)
+    this.unsent = unsent
   }
 }
 

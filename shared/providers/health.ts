@@ -1,4 +1,5 @@
 import type { Clocks } from '../base/time.ts'
+import { isOwnFault } from '../io/http.ts'
 import { boundTtl, type Redis } from '../io/redis.ts'
 import { sharedTag } from '../io/redis-shards.ts'
 import type { Target } from './contract.ts'
@@ -183,9 +184,13 @@ export class Health {
   /**
    * Records a call that failed by the provider's fault after the caller waited `waitedMs`. A fault of the API key alone
    * (its rate limit, its credentials) starts a cooldown of that key if there are others; every other fault counts
-   * against the target.
+   * against the target. One of this machine says nothing about the target, which other processes may reach.
    */
   recordFailure(target: Target, error: ProviderError, waitedMs: number, key: CalledKey): void {
+    if (isOwnFault(error.cause)) {
+      this.releaseProbe(target)
+      return
+    }
     if (target.own) {
       this.#ownKeys.recordFailure(target, error, waitedMs, key.id)
       return

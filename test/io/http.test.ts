@@ -3,7 +3,8 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
-import { exchange, openPool } from '../../shared/io/http.ts'
+import { Pool } from 'undici'
+import { collect, type ExchangeError, exchange, isOwnFault, openPool } from '../../shared/io/http.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 
 const timeouts = { connectTimeoutMs: 5_000, firstByteTimeoutMs: 5_000, idleTimeoutMs: 5_000, totalTimeoutMs: 30_000 }
@@ -61,3 +62,33 @@ for (const coding of ['identity', 'gzip'])
     await end.promise
     t.is(bytes, body.length)
   })
+
+const failed = (code: string, syscall: string) => Object.assign(new Error(`${syscall} ${code}`), { code, syscall })
+const connectFailures: [what: string, error: Error, own: boolean][] = [
+  ['EMFILE', failed('EMFILE', 'connect'), true],
+  ['EADDRNOTAVAIL', failed('EADDRNOTAVAIL', 'connect'), true],
+  ['EAI_AGAIN', failed('EAI_AGAIN', 'getaddrinfo'), false],
+  ['ETIMEDOUT', failed('ETIMEDOUT', 'connect'), false],
+  ['ECONNRESET', new Error('Client network socket disconnected before secure TLS connection was established'), false],
+  ['every address', new AggregateError([failed('ETIMEDOUT', 'connect'), failed('ENETUNREACH', 'connect')]), false],
+]
+
+for (const [what, error, own] of connectFailures)
+  test(`unsent: a request for which there was no connection (${what})`, async t => {
+    const pool = new Pool('http://127.0.0.1:1', { connect: (_options, done) => done(error, null) })
+    t.teardown(() => pool.destroy())
+    const request = { method: 'POST' as const, path: '/', headers: {}, body: 'a job' }
+    const { unsent, cause } = (await t.throwsAsync(collect(pool, request, timeouts, 1_000))) as ExchangeError
+    t.true(unsent)
+    t.is(isOwnFault(cause), own)
+  })
+
+test('sent: a request whose connection is closed without an answer', async t => {
+  const server = http.createServer(request => request.socket.destroy())
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => server.close())
+  const pool = openPool(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, timeouts, 1)
+  t.teardown(() => pool.destroy())
+  const request = { method: 'POST' as const, path: '/', headers: {}, body: 'a job' }
+  t.false(((await t.throwsAsync(collect(pool, request, timeouts, 1_000))) as ExchangeError).unsent)
+})

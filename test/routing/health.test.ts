@@ -1,4 +1,5 @@
 import type { Target } from '../../shared/providers/contract.ts'
+import { ProviderError } from '../../shared/providers/provider-error.ts'
 import { eventually } from '../support/gateway.ts'
 import { failure, openFleet, targetOf } from '../support/routing/health.ts'
 import { decide, worldWith } from '../support/routing/routing.ts'
@@ -87,6 +88,16 @@ test.serial('closed while no three failures are in a row, also when they are tol
   a!.recordFailure(target, failure('server_error'), 5, key)
   await fleet.exchange()
   t.is(b!.figures(target).circuit, 'closed')
+})
+
+test.serial('closed: a target that a process without free file descriptors could not connect to', async t => {
+  const target = targetOf('gpt-5-nano@openai')
+  const cause = Object.assign(new Error('connect EMFILE'), { code: 'EMFILE', syscall: 'connect' })
+  const error = new ProviderError('connection', 'the connection to the provider failed', { cause })
+  for (let i = 0; i < 5; i++) fleet.processes[0]!.recordFailure(target, error, 5, key)
+  await fleet.exchange()
+  for (const health of fleet.processes) t.is(health.figures(target).circuit, 'closed')
+  t.is(fleet.processes[1]!.callCounts(target).failures, 0)
 })
 
 /** Opens a target's circuit, and lets its cool-down be over. */
