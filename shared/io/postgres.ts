@@ -7,7 +7,7 @@ export type PoolOptions = {
   statementTimeoutMs: number
   /**
    * Whether the server is a pooler in transaction mode, which refuses start-up parameters: then the statement timeout is
-   * applied on our side alone, by closing the connection.
+   * applied on our side alone, by closing the connection, and the pooler ends the transactions of a process that vanished.
    */
   pooler?: boolean
   /** Maximum wait for a connection, new or released by another request; default 4 s. */
@@ -18,6 +18,11 @@ export type PoolOptions = {
 const silenceLeewayMs = 1_000
 const defaultConnectTimeoutMs = 4_000
 const idleTimeoutMs = 30_000
+/**
+ * PostgreSQL ends a transaction that waits for its next statement for longer, and with it the locks of a process that vanished without
+ * closing its connections. No transaction of a process that is alive lasts as long (`transactionOptions` in db.ts).
+ */
+const idleTransactionMs = 20_000
 const keepAliveAfterMs = 10_000
 
 /**
@@ -33,7 +38,10 @@ export function openPool(url: string, options: PoolOptions): pg.Pool {
     max: connections,
     connectionTimeoutMillis: connectTimeoutMs,
     idleTimeoutMillis: idleTimeoutMs,
-    ...(!pooler && { statement_timeout: statementTimeoutMs }),
+    ...(!pooler && {
+      statement_timeout: statementTimeoutMs,
+      idle_in_transaction_session_timeout: idleTransactionMs,
+    }),
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
     onConnect: client => prepareSession(client as pg.PoolClient, connectTimeoutMs),
