@@ -27,19 +27,23 @@ const excessBytes = 2_000_000
 /** Longer than PostgreSQL keeps an idle transaction, and than a worker waits for the entries of another one. */
 const bookedWithinMs = 60_000
 
-/** Settles requests that no worker books yet. */
-async function settle({ db, wallets, scripts }: Services, requests: number): Promise<void> {
+/** A key that has spent nothing. Its requests are settled at once, whether a worker books them or not. */
+async function openAccount({ db, wallets, scripts }: Services) {
   const { organisationId } = await createAccount(services)
   const { id: keyId } = await db.apiKey.findFirstOrThrow({ where: { organisationId, environment: 'live' } })
   const at = Date.now()
   await wallets.install(organisationId, keyId, monthOf(at))
-  for (let left = requests; left > 0; left -= perCall) {
-    const settlements = Array.from({ length: Math.min(left, perCall) }, () => {
-      const own = { id: `chatcmpl-${randomUUID()}`, at, org: organisationId, key: keyId, requestId: randomUUID() }
-      const event = usageEventOf({ ...own, month: monthOf(at) })
-      return { ...lostSettlement(event), reservedNano: 0, event: JSON.stringify(event) }
-    })
-    await scripts.settle({ instance: 'a-web-process', settlements })
+  return {
+    async settle(requests: number): Promise<void> {
+      for (let left = requests; left > 0; left -= perCall) {
+        const settlements = Array.from({ length: Math.min(left, perCall) }, () => {
+          const own = { id: `chatcmpl-${randomUUID()}`, at, org: organisationId, key: keyId, requestId: randomUUID() }
+          const event = usageEventOf({ ...own, month: monthOf(at) })
+          return { ...lostSettlement(event), reservedNano: 0, event: JSON.stringify(event) }
+        })
+        await scripts.settle({ instance: 'a-web-process', settlements })
+      }
+    },
   }
 }
 
@@ -57,12 +61,15 @@ async function booked(t: ExecutionContext): Promise<void> {
 
 test.serial('booked by a worker that starts while Redis is full of usage events, which makes room', async t => {
   t.timeout(120_000)
-  await settle(services, 20 * perCall)
+  const account = await openAccount(services)
+  await account.settle(20 * perCall)
   const operator = new Redis(redis.url)
   t.teardown(() => operator.disconnect())
   const used = Number(/used_memory:(\d+)/.exec(await operator.info('memory'))![1])
   await operator.config('SET', 'maxmemory', used - excessBytes)
   await t.throwsAsync(operator.set('refused', 'OOM'), { message: /^OOM/ })
+  // What was delivered without a reservation is charged as well.
+  await account.settle(1)
   await startWorker(t)
   await booked(t)
   await operator.config('SET', 'maxmemory', 0)
@@ -74,7 +81,8 @@ test.serial('booked although a worker vanished in the middle of a booking, whose
     const condition = `state = '${state}' AND query LIKE '%WITH event AS%' AND pid <> pg_backend_pid()`
     return (await sql(postgres.url, `SELECT 1 FROM pg_stat_activity WHERE ${condition}`)).length > 0
   }
-  await settle(services, 10)
+  const account = await openAccount(services)
+  await account.settle(10)
   const operator = new pg.Client({ connectionString: postgres.url })
   await operator.connect()
   t.teardown(() => operator.end())
@@ -87,6 +95,6 @@ test.serial('booked although a worker vanished in the middle of a booking, whose
   await startWorker(t)
   await booked(t)
   vanishing.child.kill('SIGCONT')
-  await settle(services, 10)
+  await account.settle(10)
   await booked(t)
 })
