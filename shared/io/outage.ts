@@ -23,6 +23,12 @@ const sqlStates = new RegExp(
   ].join('|')})$`,
 )
 
+/**
+ * Severities with which PostgreSQL, or a pooler before it, ends a session or does not begin it, whatever the code: poolers of services say
+ * XX000 when they are full (https://www.postgresql.org/docs/current/runtime-config-logging.html#RUNTIME-CONFIG-SEVERITY-LEVELS).
+ */
+const sessionEnds: ReadonlySet<unknown> = new Set(['FATAL', 'PANIC'])
+
 /** Codes of Prisma (https://www.prisma.io/docs/orm/reference/error-reference) that mean the same without an SQLSTATE. */
 const prismaCodes = new Set([
   'P1000', // our credentials are refused
@@ -128,14 +134,15 @@ export class StorageError extends Error {
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   if (error instanceof StorageError || error.name === 'MaxRetriesPerRequestError') return true
-  const { code, errorCode } = error as { code?: unknown; errorCode?: unknown }
+  const { code, errorCode, severity } = error as { code?: unknown; errorCode?: unknown; severity?: unknown }
+  if (sessionEnds.has(severity ?? adapterErrorOf(error)?.cause?.severity)) return true
   if (adapterKinds.has(adapterErrorOf(error)?.cause?.kind ?? '')) return true
   const known = [code, errorCode, sqlStateOf(error)].filter(it => typeof it === 'string')
   if (known.some(it => prismaCodes.has(it) || systemCodes.has(it) || sqlStates.test(it))) return true
   return words.test(error.message)
 }
 
-type AdapterError = { cause?: { originalCode?: string; kind?: string } }
+type AdapterError = { cause?: { originalCode?: string; kind?: string; severity?: string } }
 
 /** The SQLSTATE of a PostgreSQL error wrapped by Prisma, or thrown by its adapter at the end of a transaction. */
 export function sqlStateOf(error: unknown): string | undefined {

@@ -7,6 +7,7 @@ import { answersError, provisioningKey, validBodies } from '../../support/api/ed
 import { password, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually, type Gateway, startGateway } from '../../support/gateway.ts'
 import {
+  closedPostgres,
   frozenPostgres,
   frozenRedis,
   fullFolder,
@@ -235,6 +236,10 @@ test.serial('never 500 while PostgreSQL ends its connections under way', async t
   await eventually(ready, 'it has connections again')
 })
 
+test.serial('503 and never 500 while PostgreSQL takes no connections', async t => {
+  await endure(t, 'closed', closedPostgres(postgres.url), ['readyz', 'key list', 'session look', ...rows])
+})
+
 const states: [says: object, away: boolean][] = [
   [{ code: 'P2010', meta: { driverAdapterError: { cause: { originalCode: '53100' } } } }, true],
   [{ code: 'P2039', meta: { driverAdapterError: { cause: { originalCode: '08006' } } } }, true],
@@ -242,6 +247,11 @@ const states: [says: object, away: boolean][] = [
   [{ name: 'DriverAdapterError', cause: { originalCode: '57P01', kind: 'postgres' } }, true],
   [{ name: 'DriverAdapterError', cause: { kind: 'ConnectionClosed' } }, true],
   [{ name: 'DriverAdapterError', cause: { originalCode: '23505', kind: 'UniqueConstraintViolation' } }, false],
+  [{ name: 'DriverAdapterError', cause: { originalCode: 'XX000', kind: 'postgres', severity: 'FATAL' } }, true],
+  [{ name: 'DriverAdapterError', cause: { originalCode: '42601', kind: 'postgres', severity: 'ERROR' } }, false],
+  [{ code: 'P2039', meta: { driverAdapterError: { cause: { originalCode: '55000', severity: 'FATAL' } } } }, true],
+  [{ code: '55000', severity: 'FATAL' }, true],
+  [{ code: '55000', severity: 'ERROR' }, false],
   [{ code: 'P2002' }, false],
   [{ code: 'P2024' }, true],
   [{ code: '57P03' }, true],

@@ -103,6 +103,19 @@ export function readOnlyPostgres(url: string): StoreFault {
   }
 }
 
+/** Takes no connections to the database, and ends those that it has: during maintenance, or because it has too many. */
+export function closedPostgres(url: string): StoreFault {
+  const name = new URL(url).pathname.slice(1)
+  const other = new URL(url)
+  other.pathname = '/template1'
+  const allow = (whether: boolean) => `ALTER DATABASE "${name}" ALLOW_CONNECTIONS ${whether}`
+  const terminate = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`
+  return {
+    begin: async () => void (await sql(other.href, allow(false), terminate)),
+    end: async () => void (await sql(other.href, allow(true))),
+  }
+}
+
 /** Stops a server's processes as they are: its connections stay and nothing is answered. */
 function frozen(pids: () => Promise<number[]>): FrozenStore {
   let stopped: number[] = []
