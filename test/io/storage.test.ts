@@ -1,11 +1,18 @@
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { noProxies } from '../../shared/base/proxies.ts'
+import { isOutage } from '../../shared/io/outage.ts'
 import type { Blobs } from '../../shared/io/storage/blobs.ts'
+import { S3Blobs } from '../../shared/io/storage/blobs-s3.ts'
 import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
+import { eventually } from '../support/gateway.ts'
 import { type S3Server, startS3 } from '../support/io/s3.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 
@@ -16,6 +23,8 @@ const clock = { now: () => nowMs }
 const secret = async () => 'a secret of at least thirty-two characters'
 const publicUrl = 'http://gateway.test/base'
 const contentType = 'video/mp4'
+const megabyte = 1_000_000
+const silenceMs = 400
 
 type Storage = { blobs: Blobs; stored(): Promise<string[]>; serves: boolean }
 const storages: Record<string, () => Promise<Storage>> = { file: openFolder, s3: openBucket }
@@ -202,6 +211,55 @@ test('not reachable: the check and writing fail (s3)', async t => {
   await t.throwsAsync(blobs.check())
   await t.throwsAsync(blobs.write('a', parts('a'), contentType))
   blobs.close()
+})
+
+/** A server whose answers are `parts` of a megabyte, and no end unless `ends`. */
+async function startBucket(t: ExecutionContext, parts: number, ends: boolean): Promise<Blobs> {
+  const s3 = http.createServer((_request, response) => {
+    response.writeHead(200, { 'content-length': String((parts + (ends ? 0 : 1)) * megabyte) })
+    for (let part = 0; part < parts; part++) response.write(Buffer.alloc(megabyte, part))
+    if (ends) response.end()
+  })
+  await once(s3.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => s3.close())
+  t.teardown(() => s3.closeAllConnections())
+  const endpoint = encodeURIComponent(`http://127.0.0.1:${(s3.address() as AddressInfo).port}`)
+  const url = `s3://key:secret@bucket?endpoint=${endpoint}&path_style=true`
+  const blobs = new S3Blobs(url, clock, noProxies, { silenceMs })
+  t.teardown(() => blobs.close())
+  return blobs
+}
+
+test('whole for a reader that pauses for longer than the server may be silent, before its last bytes too (s3)', async t => {
+  const blobs = await startBucket(t, 20, true)
+  const { stream } = (await blobs.read('film'))!
+  let bytes = 0
+  for await (const part of stream) {
+    const before = bytes
+    bytes += part.length
+    if (before === 0 || (before < 20 * megabyte - 1_000 && bytes >= 20 * megabyte - 1_000)) await sleep(3 * silenceMs)
+  }
+  t.is(bytes, 20 * megabyte)
+})
+
+test('ended: an object whose server falls silent (s3)', async t => {
+  const blobs = await startBucket(t, 1, false)
+  const { stream } = (await blobs.read('film'))!
+  const error = await t.throwsAsync(buffer(stream), { name: 'StorageError' })
+  t.true(isOutage(error))
+})
+
+test('closed: the file of an object that could not be written, whose room on the disk is free again (s3)', async t => {
+  const storageUrl = 's3://key:secret@bucket?endpoint=http%3A%2F%2F127.0.0.1%3A9&path_style=true'
+  const blobs = await openBlobs({ storageUrl, publicUrl }, secret, clock)
+  t.teardown(() => blobs.close())
+  const openFiles = async () => {
+    const names = (await readdir('/proc/self/fd')).map(name => readlink(`/proc/self/fd/${name}`).catch(() => ''))
+    return (await Promise.all(names)).filter(path => /headgate-[0-9a-f-]{36} \(deleted\)/.test(path))
+  }
+  await t.throwsAsync(blobs.write('a', parts('a'), contentType))
+  await eventually(async () => (await openFiles()).length === 0, 'no removed file is open')
+  t.pass()
 })
 
 test('refused: a key that would lead out of the folder (file)', async t => {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { createReadStream } from 'node:fs'
+import { createReadStream, type ReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
+import type { IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -24,7 +25,8 @@ const bufferBytes = 64 * 1024
 const removeBatchSize = 1_000
 const connectTimeoutMs = 3_000
 /** Maximum silence of the server. It may assemble a large object for seconds after its last byte. */
-const silenceMs = 8_000
+const defaultSilenceMs = 8_000
+const looksPerSilence = 4
 /** Timeout of every request except the transfer of bytes, including the SDK's retries. */
 const requestTimeoutMs = 8_000
 
@@ -34,6 +36,9 @@ const requestTimeoutMs = 8_000
  */
 export class S3Blobs implements Blobs {
   readonly #client: s3.S3Client
+  /** Has a limit for silence, which would end the download of a reader that pauses. */
+  readonly #writer: s3.S3Client
+  readonly #silenceMs: number
   readonly #bucket: string
   readonly #prefix: string
   readonly #clock: Clock
@@ -45,7 +50,12 @@ export class S3Blobs implements Blobs {
    * chain applies. With `signsOnly` nothing is contacted: for a directory bucket, the SDK would open a session at its address before
    * it signs a URL.
    */
-  constructor(storageUrl: string, clock: Clock, proxies: Proxies, { signsOnly = false } = {}) {
+  constructor(
+    storageUrl: string,
+    clock: Clock,
+    proxies: Proxies,
+    { signsOnly = false, silenceMs = defaultSilenceMs } = {},
+  ) {
     const { hostname, pathname, username, password, searchParams } = new URL(storageUrl)
     const folder = pathname.replace(/^\/+|\/+$/g, '')
     this.#bucket = hostname
@@ -53,43 +63,51 @@ export class S3Blobs implements Blobs {
     this.#clock = clock
     this.#proxies = proxies
     const endpoint = searchParams.get('endpoint')
-    this.#client = new s3.S3Client({
-      region: searchParams.get('region') ?? defaultRegion,
-      forcePathStyle: searchParams.get('path_style') === 'true',
-      requestHandler: {
-        connectionTimeout: connectTimeoutMs,
-        socketTimeout: silenceMs,
-        httpAgent: nodeAgentOptions(proxies),
-        httpsAgent: nodeAgentOptions(proxies),
-      },
-      ...(signsOnly && { disableS3ExpressSessionAuth: true }),
-      requestChecksumCalculation: 'WHEN_REQUIRED',
-      responseChecksumValidation: 'WHEN_REQUIRED',
-      // The default logger repeats thrown errors on standard error.
-      logger: { debug() {}, info() {}, warn() {}, error() {} },
-      ...(endpoint && { endpoint }),
-      ...(username && {
-        credentials: {
-          accessKeyId: decodeURIComponent(username),
-          secretAccessKey: decodeURIComponent(password),
+    this.#silenceMs = silenceMs
+    const clientWith = (socketTimeout: number) =>
+      new s3.S3Client({
+        region: searchParams.get('region') ?? defaultRegion,
+        forcePathStyle: searchParams.get('path_style') === 'true',
+        requestHandler: {
+          connectionTimeout: connectTimeoutMs,
+          socketTimeout,
+          httpAgent: nodeAgentOptions(proxies),
+          httpsAgent: nodeAgentOptions(proxies),
         },
-      }),
-    })
+        ...(signsOnly && { disableS3ExpressSessionAuth: true }),
+        requestChecksumCalculation: 'WHEN_REQUIRED',
+        responseChecksumValidation: 'WHEN_REQUIRED',
+        // The default logger repeats thrown errors on standard error.
+        logger: { debug() {}, info() {}, warn() {}, error() {} },
+        ...(endpoint && { endpoint }),
+        ...(username && {
+          credentials: {
+            accessKeyId: decodeURIComponent(username),
+            secretAccessKey: decodeURIComponent(password),
+          },
+        }),
+      })
+    this.#client = clientWith(0)
+    this.#writer = clientWith(silenceMs)
   }
 
   async write(key: string, body: AsyncIterable<Uint8Array>, contentType: string): Promise<number> {
     const path = join(tmpdir(), `headgate-${randomUUID()}`)
+    let file: ReadStream | null = null
     try {
       const bytes = await writeFile(path, body, { mode: 0o600 })
+      file = createReadStream(path, { highWaterMark: bufferBytes })
       const put = new s3.PutObjectCommand({
         ...this.#object(key),
-        Body: createReadStream(path, { highWaterMark: bufferBytes }),
+        Body: file,
         ContentLength: bytes,
         ContentType: contentType,
       })
-      await this.#client.send(put).catch(fail)
+      await this.#writer.send(put).catch(fail)
       return bytes
     } finally {
+      // The SDK leaves it open when it fails: a descriptor, and the room on the disk.
+      file?.destroy()
       await rm(path, { force: true })
     }
   }
@@ -102,7 +120,9 @@ export class S3Blobs implements Blobs {
       })
       const answer = await this.#send(abortSignal => this.#client.send(get, { abortSignal }))
       const whole = Number(answer.ContentRange?.split('/')[1] ?? answer.ContentLength)
-      return { stream: answer.Body as Readable, bytes: whole }
+      const stream = answer.Body as IncomingMessage
+      endWhenSilent(stream, this.#silenceMs)
+      return { stream, bytes: whole }
     } catch (error) {
       if (error instanceof StorageError && error.cause instanceof s3.NoSuchKey) return null
       throw error
@@ -159,7 +179,7 @@ export class S3Blobs implements Blobs {
   }
 
   close(): void {
-    this.#client.destroy()
+    for (const client of [this.#client, this.#writer]) client.destroy()
   }
 
   /** Only S3 can verify its own presigned URLs: requests one byte. */
@@ -197,6 +217,22 @@ export class S3Blobs implements Blobs {
   #object(key: string) {
     return { Bucket: this.#bucket, Key: this.#prefix + key }
   }
+}
+
+/** Ends an answer whose server sends nothing for too long while more of it is wanted. Its reader may pause for as long as it likes. */
+function endWhenSilent(stream: IncomingMessage, silenceMs: number): void {
+  const { socket } = stream
+  let bytes = socket.bytesRead
+  let silentLooks = 0
+  const timer = setInterval(() => {
+    const isWanted = !stream.complete && !stream.isPaused() && stream.readableLength < stream.readableHighWaterMark
+    silentLooks = isWanted && socket.bytesRead === bytes ? silentLooks + 1 : 0
+    bytes = socket.bytesRead
+    if (silentLooks === looksPerSilence)
+      stream.destroy(new StorageError(`storage sent nothing for ${silenceMs / 1_000} s`))
+  }, silenceMs / looksPerSilence)
+  timer.unref()
+  stream.once('close', () => clearInterval(timer))
 }
 
 /** Error names, codes and statuses differ between servers: all of them count as an outage. */
