@@ -225,7 +225,7 @@ function endWhenSilent(stream: IncomingMessage, silenceMs: number): void {
   let bytes = socket.bytesRead
   let silentLooks = 0
   const timer = setInterval(() => {
-    const isWanted = !stream.complete && !stream.isPaused() && stream.readableLength < stream.readableHighWaterMark
+    const isWanted = !stream.complete && stream.readableLength < stream.readableHighWaterMark
     silentLooks = isWanted && socket.bytesRead === bytes ? silentLooks + 1 : 0
     bytes = socket.bytesRead
     if (silentLooks === looksPerSilence)
