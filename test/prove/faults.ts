@@ -1,9 +1,22 @@
 import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { eventually } from '../support/gateway.ts'
 import type { SentinelSetup } from '../support/io/sentinel.ts'
 import type { Impairment } from './links.ts'
 import { goodMood, type Mood, type Providers } from './providers.ts'
+import {
+  busyRedis,
+  cancellingPostgres,
+  disconnectingPostgres,
+  disconnectingRedis,
+  inaccessiblePostgres,
+  lockedPostgres,
+  olderRedis,
+  pausedRedis,
+  refusingRedis,
+  replicaPostgres,
+} from './troubled-stores.ts'
 import type { Store, Supervised, World } from './world.ts'
 
 /** Where faults are injected. */
@@ -14,7 +27,7 @@ export type Stage = {
   sentinels: SentinelSetup | null
   random: () => number
   log: (line: string) => void
-  /** When a write to Redis that was acknowledged may have been lost, which asynchronous replication allows. */
+  /** When a write to Redis that was acknowledged may have been lost: by asynchronous replication, or with an older Redis. */
   lossyMs: number[]
 }
 
@@ -27,6 +40,8 @@ const frozenPostgresMs = 5_000
 const impairedMs = 6_000
 const moodMs = 6_000
 const fullDiskMs = 4_000
+const fewDescriptorsMs = 6_000
+const olderByMs = 8_000
 const maxSkewMs = 90_000
 const failoverWithinMs = 60_000
 /** From one fault to the next; the shortest lets the processes that were killed come back. */
@@ -96,7 +111,58 @@ const storeFaults: Fault[] = [
   },
 ]
 
+const lockedTables = ['wallets', 'jobs', 'api_keys', 'batches', 'idempotency_keys', 'webhook_deliveries'] as const
+
+const troubledStores: Fault[] = [
+  ...['OOM', 'READONLY', 'MISCONF'].map(word => ({
+    name: `Redis says ${word}`,
+    needs: 'Redis of its own' as const,
+    inject: ({ world }: Stage) => refusingRedis(world.redis.url, word),
+  })),
+  { name: 'Redis busy with a script', needs: 'Redis of its own', inject: ({ world }) => busyRedis(world.redis.url) },
+  { name: 'Redis delays writes', needs: 'Redis of its own', inject: ({ world }) => pausedRedis(world.redis.url) },
+  {
+    name: 'Redis ends its connections',
+    needs: 'Redis of its own',
+    inject: ({ world }) => disconnectingRedis(world.redis.url),
+  },
+  {
+    name: 'Redis becomes what it was some seconds ago',
+    needs: 'Redis of its own',
+    inject: async ({ world, lossyMs }) => {
+      for (let atMs = 0; atMs <= olderByMs; atMs += 500) lossyMs.push(Date.now() + atMs)
+      await olderRedis(world.redis.url, olderByMs)
+      lossyMs.push(Date.now())
+    },
+  },
+  { name: 'PostgreSQL ends its connections', inject: ({ world }) => disconnectingPostgres(world.postgres.url) },
+  { name: 'PostgreSQL cancels statements', inject: ({ world }) => cancellingPostgres(world.postgres.url) },
+  { name: 'PostgreSQL read-only', inject: ({ world }) => replicaPostgres(world.postgres.url) },
+  { name: 'PostgreSQL takes no connections', inject: ({ world }) => inaccessiblePostgres(world.postgres.url) },
+  {
+    name: 'a table of PostgreSQL locked',
+    inject: async ({ world, random, log }) => {
+      const table = pick(lockedTables, random)
+      log(`  ${table}`)
+      await lockedPostgres(world.postgres.url, table)
+    },
+  },
+]
+
 const storageFaults: Fault[] = [
+  {
+    name: 'a process without free file descriptors',
+    needs: 'prlimit',
+    async inject({ world, random }) {
+      const { process } = pick([...world.webs, ...world.workers], random)
+      const pid = process?.child.pid
+      if (pid === undefined) return
+      const before = softLimit(pid)
+      setLimit([pid], 'nofile', `${readdirSync(`/proc/${pid}/fd`).length}:`)
+      await sleep(fewDescriptorsMs)
+      setLimit([pid], 'nofile', `${before}:`)
+    },
+  },
   {
     name: 'full disk of a process',
     needs: 'prlimit',
@@ -152,15 +218,20 @@ const providerFaults: Fault[] = (Object.keys(shares) as (keyof Mood)[]).map(way 
 export const faults: readonly Fault[] = [
   ...processFaults,
   ...storeFaults,
+  ...troubledStores,
   ...storageFaults,
   ...networkFaults,
   ...providerFaults,
 ]
 
-/** Injects faults one after the other, in an order drawn from the seed, until `untilMs`; each once before any comes twice. */
-export async function injectFaults(stage: Stage, untilMs: number): Promise<string[]> {
+/**
+ * Injects faults one after the other, in an order drawn from the seed, until `untilMs`; each once before any comes twice. `only`: those
+ * whose names have this text.
+ */
+export async function injectFaults(stage: Stage, untilMs: number, only = ''): Promise<string[]> {
   const { random, sentinels, log } = stage
-  const possible = faults.filter(({ needs }) => {
+  const possible = faults.filter(({ name, needs }) => {
+    if (!name.includes(only)) return false
     if (needs === 'prlimit') return hasPrlimit()
     return needs === undefined || (needs === 'sentinels') === (sentinels !== null)
   })
@@ -210,13 +281,21 @@ async function fillDisk(pids: readonly number[], maxBytes: number): Promise<void
 }
 
 function setFileSizes(pids: readonly number[], limit: string): void {
+  setLimit(pids, 'fsize', limit)
+}
+
+function setLimit(pids: readonly number[], resource: 'fsize' | 'nofile', limit: string): void {
   for (const pid of pids) {
     try {
-      execFileSync('prlimit', ['--pid', String(pid), `--fsize=${limit}`], { stdio: 'ignore' })
+      execFileSync('prlimit', ['--pid', String(pid), `--${resource}=${limit}`], { stdio: 'ignore' })
     } catch {
       // It has ended.
     }
   }
+}
+
+function softLimit(pid: number): string {
+  return /Max open files\s+(\d+)/.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))![1]!
 }
 
 function hasPrlimit(): boolean {

@@ -14,6 +14,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     seeds: { type: 'string' },
     'load-seconds': { type: 'string', default: '100' },
+    faults: { type: 'string', default: '' },
     mutations: { type: 'boolean', default: false },
     named: { type: 'boolean', default: false },
     fuzz: { type: 'string' },
@@ -74,7 +75,12 @@ async function proveSeed(seed: number, codeFolder?: string): Promise<SeedResult>
   const startedMs = Date.now()
   const log = (line: string) => console.log(`  ${((Date.now() - startedMs) / 1_000).toFixed(1)} s  ${line}`)
   console.log(`seed ${seed}`)
-  const result = await runSeed(seed, { loadMs, log, ...(codeFolder !== undefined && { codeFolder }) })
+  const result = await runSeed(seed, {
+    loadMs,
+    only: values.faults,
+    log,
+    ...(codeFolder !== undefined && { codeFolder }),
+  })
   for (const [name, count] of Object.entries(result.requests)) console.log(`  ${name}: ${count}`)
   const { breaches, seconds, payments, charges } = result
   console.log(`  top-ups: ${payments}, charges of the saved card: ${charges}`)

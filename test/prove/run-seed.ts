@@ -61,13 +61,15 @@ const shortTimeouts = {
 type SeedOptions = {
   /** How long load and faults last. */
   loadMs: number
+  /** A text that the names of the faults have; by default all faults are injected. */
+  only?: string
   /** The code that the processes run; by default this tree. */
   codeFolder?: string
   log: (line: string) => void
 }
 
 /** Runs every kind of work under the faults of a seed, and checks everything at rest. */
-export async function runSeed(seed: number, { loadMs, codeFolder, log }: SeedOptions): Promise<SeedResult> {
+export async function runSeed(seed: number, { loadMs, only = '', codeFolder, log }: SeedOptions): Promise<SeedResult> {
   const random = seededRandom(seed)
   const startedMs = Date.now()
   const closings: (() => Promise<unknown>)[] = []
@@ -99,7 +101,7 @@ export async function runSeed(seed: number, { loadMs, codeFolder, log }: SeedOpt
       }),
       it => it.close(),
     )
-    const result = await proveWorld({ world, providers, stripe, receiver, random, sentinels, loadMs, log })
+    const result = await proveWorld({ world, providers, stripe, receiver, random, sentinels, loadMs, only, log })
     for (const breach of result.breaches) {
       log(`BREACH ${breach}`)
       for (const line of await historyOf(world, breach)) log(`  ${line}`)
@@ -118,11 +120,12 @@ type Proof = {
   random: () => number
   sentinels: Awaited<ReturnType<typeof startSentinels>> | null
   loadMs: number
+  only: string
   log: (line: string) => void
 }
 
 async function proveWorld(proof: Proof): Promise<Omit<SeedResult, 'seed' | 'seconds'>> {
-  const { world, providers, stripe, receiver, random, sentinels, loadMs, log } = proof
+  const { world, providers, stripe, receiver, random, sentinels, loadMs, only, log } = proof
   const accounts = await openAccounts(world)
   await world.allUp()
   const atStart = [...world.webs, ...world.workers].map(figuresOf)
@@ -138,7 +141,7 @@ async function proveWorld(proof: Proof): Promise<Omit<SeedResult, 'seed' | 'seco
   const allAccounts = { ...accounts, 'saved card': card }
   const lossyMs: number[] = []
   const stage = { world, providers, sentinels, random, log, lossyMs }
-  const faults = await injectFaults(stage, Date.now() + loadMs)
+  const faults = await injectFaults(stage, Date.now() + loadMs, only)
   providers.setMood(goodMood)
   await world.allUp()
   card.heal()
