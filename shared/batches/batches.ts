@@ -4,6 +4,7 @@ import type { Clock } from '../base/time.ts'
 import { type Batch, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { pagesOfIds } from '../io/keyset.ts'
+import { Turns } from '../io/turns.ts'
 import { tooManyUnfinished } from '../jobs/jobs.ts'
 import type { Webhooks } from '../webhooks/webhooks.ts'
 
@@ -44,6 +45,7 @@ type Deps = { db: Database; webhooks: Webhooks; clock: Clock; quotas: Quotas }
  */
 export class Batches {
   readonly #deps: Deps
+  readonly #turns = new Turns()
 
   constructor(deps: Deps) {
     this.#deps = deps
@@ -60,9 +62,9 @@ export class Batches {
   ): Promise<Batch> {
     const { metadata, ...fields } = batch
     const { organisationId, environment } = fields
-    return this.#deps.db.$transaction(async tx => {
-      const name = `batches ${organisationId} ${environment}`
-      await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${name}, 0))`
+    const lock = `batches ${organisationId} ${environment}`
+    const insert = async (tx: Connection) => {
+      await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${lock}, 0))`
       const open = await tx.batch.count({ where: { organisationId, environment, status: { in: [...unfinished] } } })
       if (open >= this.#deps.quotas[environment].unfinishedBatches)
         throw tooManyUnfinished(`${open} unfinished batches`)
@@ -80,7 +82,8 @@ export class Batches {
       })
       await beside?.(tx, created)
       return created
-    })
+    }
+    return this.#turns.run(lock, () => this.#deps.db.$transaction(insert))
   }
 
   /** An organisation's batch; null also for another's. Test keys see test batches, live keys live ones. */

@@ -5,6 +5,7 @@ import type { Clock } from '../base/time.ts'
 import { type Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { pagesOfIds, rowsAfter } from '../io/keyset.ts'
+import { Turns } from '../io/turns.ts'
 import { queuedKinds } from '../kinds/index.ts'
 import { isOwnKeyId } from '../providers/own-accounts.ts'
 import { chargeJob, type JobCall, logJob, logJobAttempts, logJobEnd, settleJob } from '../wallet/jobs.ts'
@@ -104,6 +105,7 @@ type Deps = { db: Database; webhooks: Webhooks; clock: Clock } & Settings
  */
 export class Jobs {
   readonly #deps: Deps
+  readonly #turns = new Turns()
 
   constructor(deps: Deps) {
     this.#deps = deps
@@ -115,7 +117,7 @@ export class Jobs {
    */
   create(newJob: NewJob, beside?: TransactionStep<Job>): Promise<Job> {
     const { chargeNano, input, metadata, createdAt = new Date(this.#deps.clock.now()), ...fields } = newJob
-    return this.#deps.db.$transaction(async tx => {
+    const insert = async (tx: Connection) => {
       await this.#assertRoom(tx, fields)
       const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
       await chargeJob(tx, job, chargeNano ?? 0n, chargeNano ?? 0n, createdAt.getTime())
@@ -123,16 +125,16 @@ export class Jobs {
       await logJob(tx, job, chargeNano ?? 0n, own ? null : this.#deps.marginPpm, own && BigInt(own.upstreamNano))
       await beside?.(tx, job)
       return job
-    })
+    }
+    return this.#turns.run(lockOf(fields), () => this.#deps.db.$transaction(insert))
   }
 
   /** An advisory lock serialises the inserts of one owner from this count to the end of the transaction. */
-  async #assertRoom(tx: Connection, { organisationId, environment, kind }: Pick<Job, keyof Owner | 'kind'>) {
+  async #assertRoom(tx: Connection, job: Pick<Job, keyof Owner | 'kind'>) {
+    const { organisationId, environment, kind } = job
     const max = this.#deps.quotas[environment].unfinishedJobs
-    const isDelayed = kind === delayedKind
-    const name = `jobs ${organisationId} ${environment} ${isDelayed}`
-    await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${name}, 0))`
-    const kinds = isDelayed ? [delayedKind] : Object.keys(queuedKinds)
+    await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${lockOf(job)}, 0))`
+    const kinds = kind === delayedKind ? [delayedKind] : Object.keys(queuedKinds)
     const [row] = await tx.$queryRaw<[{ open: bigint }]>`
       SELECT count(*) AS open FROM jobs WHERE organisation_id = ${organisationId}
         AND environment = ${environment}::environment AND kind = ANY(${kinds}) AND stage <> 'over'`
@@ -422,4 +424,9 @@ function whereAt(expected: ExpectedState | undefined): Prisma.JobWhereInput {
   if ('claim' in expected) return claimedBy(expected.claim)
   const { stage, attempts, operation, cancelRequestedAt } = expected
   return { stage, attempts, cancelRequestedAt, operation: { equals: operation ?? Prisma.DbNull } }
+}
+
+/** The name of the lock under which a job is inserted. */
+function lockOf({ organisationId, environment, kind }: Pick<Job, keyof Owner | 'kind'>): string {
+  return `jobs ${organisationId} ${environment} ${kind === delayedKind}`
 }
