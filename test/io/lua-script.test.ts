@@ -95,8 +95,12 @@ function oldBytes(): number {
 test.serial('the arguments of answered calls do not reach the old generation of the heap', async t => {
   const sent = { calls: 2_000, characters: 20_000 }
   await sendTexts(sent)
-  const beforeBytes = oldBytes()
-  await sendTexts(sent)
-  const kept = (oldBytes() - beforeBytes) / (sent.calls * sent.characters)
-  t.true(kept < 0.25, `${(kept * 100).toFixed(0)} % of them is in the old generation`)
+  const kept: number[] = []
+  // Other garbage of the process may be moved there in a round. Arguments that are kept are moved in each.
+  for (let round = 0; round < 4 && (kept.at(-1) ?? 1) >= 0.25; round++) {
+    const beforeBytes = oldBytes()
+    await sendTexts(sent)
+    kept.push((oldBytes() - beforeBytes) / (sent.calls * sent.characters))
+  }
+  t.true(kept.at(-1)! < 0.25, `${kept.map(part => (part * 100).toFixed(0))} % of them are in the old generation`)
 })
