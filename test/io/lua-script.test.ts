@@ -95,12 +95,13 @@ function oldBytes(): number {
 test.serial('the arguments of answered calls do not reach the old generation of the heap', async t => {
   const sent = { calls: 2_000, characters: 20_000 }
   await sendTexts(sent)
-  const kept: number[] = []
-  // Other garbage of the process may be moved there in a round. Arguments that are kept are moved in each.
-  for (let round = 0; round < 4 && (kept.at(-1) ?? 1) >= 0.25; round++) {
+  const parts: number[] = []
+  // In a round, other garbage of the process may be moved there, or all of it be collected. Arguments that are kept are moved in each.
+  for (let round = 0; round < 3; round++) {
     const beforeBytes = oldBytes()
     await sendTexts(sent)
-    kept.push((oldBytes() - beforeBytes) / (sent.calls * sent.characters))
+    parts.push((oldBytes() - beforeBytes) / (sent.calls * sent.characters))
   }
-  t.true(kept.at(-1)! < 0.25, `${kept.map(part => (part * 100).toFixed(0))} % of them are in the old generation`)
+  const isLittle = (part: number) => Math.abs(part) < 0.25
+  t.true(parts.some(isLittle), `${parts.map(part => (part * 100).toFixed(0))} % of them are in the old generation`)
 })
