@@ -9,8 +9,10 @@ import { useGateway, useStores } from '../../support/use.ts'
 // Two gateways over the same stores, each with a memory of its own: a key is changed at one, used at the other.
 
 const stores = useStores(test)
-const here = useGateway(test, {}, { stores })
-const there = useGateway(test, {}, { stores })
+// All tests run at the same time: none should wait for a connection.
+const env = { DATABASE_POOL: '20' }
+const here = useGateway(test, env, { stores })
+const there = useGateway(test, env, { stores })
 
 const model = 'gpt-4o-mini'
 const messages = [{ role: 'user', content: 'Hello' }]
