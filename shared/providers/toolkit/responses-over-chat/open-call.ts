@@ -1,5 +1,4 @@
 import type { ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
-import type { ResponsesTool } from '../../../kinds/responses-tools.ts'
 import type { ToolIdentity } from './tool-names.ts'
 
 /** A tool call of the answer. `index` is null until its name has arrived. */
@@ -21,13 +20,4 @@ export const idPrefixes: Readonly<Record<ToolIdentity['type'], string>> = {
   function: 'fc',
   custom: 'ctc',
   tool_search: 'tsc',
-}
-
-/** The items of a provider's search that has loaded a tool or a namespace, as OpenAI's hosted search has them. */
-export function searchItems(loaded: ResponsesTool, callId: string, outputId: string): ResponsesOutputItem[] {
-  const about = { call_id: null, execution: 'server', status: 'completed' } as const
-  return [
-    { type: 'tool_search_call', id: callId, ...about, arguments: { paths: [loaded.name] } },
-    { type: 'tool_search_output', id: outputId, ...about, tools: [loaded] },
-  ]
 }

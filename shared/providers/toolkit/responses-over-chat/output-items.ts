@@ -11,7 +11,7 @@ import type { ResponsesTool } from '../../../kinds/responses-tools.ts'
 import { jsonObjectIn } from '../call-arguments.ts'
 import { customInput } from '../custom-tools.ts'
 import { type Citation, maxCitations } from '../over-chat/citations.ts'
-import { callItem, idPrefixes, type OpenCall, searchItems } from './open-call.ts'
+import { callItem, idPrefixes, type OpenCall } from './open-call.ts'
 import type { ToolIdentity } from './tool-names.ts'
 
 type Message = Extract<ResponsesOutputItem, { type: 'message' }>
@@ -278,19 +278,22 @@ export class OutputItems {
     return [...events, { type: 'response.function_call_arguments.delta', ...at, delta }]
   }
 
-  /** Adds the search that loads a tool, before its first call. */
+  /** Adds the search that loads a tool or its namespace, as OpenAI's hosted search has it, before the first call. */
   #recordSearch(identity: ToolIdentity): Events {
     const loaded = this.#searched.get(identity)
     if (!loaded) return []
     for (const [other, declaration] of this.#searched) if (declaration === loaded) this.#searched.delete(other)
-    const [callId, outputId] = [
-      `tsc_${this.#idSuffix}_${this.items.length}`,
-      `tso_${this.#idSuffix}_${this.items.length + 1}`,
+    const about = { call_id: null, execution: 'server', status: 'completed' } as const
+    const paths = [loaded.name]
+    return [
+      ...this.#addWhole({ type: 'tool_search_call', id: this.#idOf('tsc'), ...about, arguments: { paths } }),
+      ...this.#addWhole({ type: 'tool_search_output', id: this.#idOf('tso'), ...about, tools: [loaded] }),
     ]
-    return searchItems(loaded, callId, outputId).flatMap(item => {
-      const { index, events } = this.#begin(item)
-      return [...events, this.#done(index)]
-    })
+  }
+
+  #addWhole(item: ResponsesOutputItem): Events {
+    const { index, events } = this.#begin(item)
+    return [...events, this.#done(index)]
   }
 
   /** Ends a call. One whose name never came leaves no trace. */
