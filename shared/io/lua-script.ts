@@ -15,6 +15,11 @@ type Definition<Key extends string, Args> = {
   fixedKeys?: { readonly [name: string]: string }
   /** Prefixes of the keys that the script derives from its arguments. */
   keyPrefixes?: { readonly [name: string]: string }
+  /**
+   * Whether a Redis that is full (`maxmemory`) runs it, too: for what charges, and what books usage events, which makes room. Redis
+   * refuses a script whose first write may take room, so it begins with one that takes none, of its first fixed key, which must not expire.
+   */
+  runsWhenFull?: true
   /** The arguments by name, in camel case. An object of fields declares a list of records. */
   args?: Args
 }
@@ -142,11 +147,12 @@ function packRecords(records: unknown, fields: Fields, argument: string, script:
  * In the tagged form, the tag is the first of these: so the derived keys have the prefix, and a cluster knows their slot.
  */
 function preludeOf(definition: Definition<string, Arguments>, form: Form, connectionPrefix: string): string {
-  const { keys = [], fixedKeys = {}, keyPrefixes = {}, args = {} } = definition
+  const { keys = [], fixedKeys = {}, keyPrefixes = {}, args = {}, runsWhenFull } = definition
   const isTagged = form === 'tagged'
-  const lines: string[] = []
+  const firstKey = isTagged ? 2 : 1
+  const lines = runsWhenFull ? [`redis.call('PERSIST', KEYS[${firstKey}])`] : []
   for (const [i, key] of [...Object.keys(fixedKeys), ...keys].entries())
-    lines.push(`local ${snakeCase(key)} = KEYS[${i + (isTagged ? 2 : 1)}]`)
+    lines.push(`local ${snakeCase(key)} = KEYS[${i + firstKey}]`)
   for (const [name, prefix] of Object.entries(keyPrefixes))
     lines.push(`local ${snakeCase(name)} = ${isTagged ? `KEYS[1] .. '${prefix}'` : `'${connectionPrefix}${prefix}'`}`)
   for (const [i, [name, type]] of Object.entries(args).entries()) {

@@ -292,7 +292,8 @@ export class Admission {
 /** The script arguments of one request. */
 function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['requests'][number] {
   const { billing, readToken, month, id, maxCost } = request
-  const [explicit, withoutTokens] = [maxCost.explicit ? 1 : 0, maxCost.withoutTokens ? 1 : 0]
+  const explicit = maxCost.explicit ? 1 : 0
+  const withoutTokens = maxCost.withoutTokens ? 1 : 0
   // Only what was just read: Redis may have lost what a cached policy was read with.
   const { monthSpend } = billing
   const spend = readToken !== '' && monthSpend?.month === month ? monthSpend.figures : ''

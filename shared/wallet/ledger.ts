@@ -28,14 +28,13 @@ export async function countEvents(redis: Redis): Promise<{ waiting: number; refu
   return { waiting: sum(0), refused: sum(1) }
 }
 
-/** As in beat.lua, the first write takes no room: a Redis that is full of usage events must not refuse what books them. */
 const createGroup = defineScript({
   name: 'ledger-group',
-  lua: `redis.call('PERSIST', usage_key)
-    local reply = redis.pcall('XGROUP', 'CREATE', usage_key, '${ledgerGroup}', '0', 'MKSTREAM')
+  lua: `local reply = redis.pcall('XGROUP', 'CREATE', usage_key, '${ledgerGroup}', '0', 'MKSTREAM')
     if reply.err and not string.find(reply.err, 'BUSYGROUP', 1, true) then return reply end
     return 1`,
   fixedKeys: { usageKey: usageStream },
+  runsWhenFull: true,
 })
 
 /** Creates the consumer group of a shard's usage stream if it does not exist. */
@@ -45,11 +44,11 @@ export async function ensureLedgerGroup(redis: Redis, { tag }: Shard = shardsOf(
 
 const buryEvent = defineScript({
   name: 'bury-event',
-  lua: `redis.call('PERSIST', usage_key)
-    local entry = redis.call('XRANGE', usage_key, stream_id, stream_id)[1]
+  lua: `local entry = redis.call('XRANGE', usage_key, stream_id, stream_id)[1]
     redis.call('XADD', dead_key, 'MAXLEN', '~', max_dead, '*', 'e', entry and entry[2][2] or '', 'reason', reason)
     return entry and entry[2][2] or ''`,
   fixedKeys: { usageKey: usageStream, deadKey: deadStream },
+  runsWhenFull: true,
   args: { streamId: 'text', reason: 'text', maxDead: 'number' },
 })
 

@@ -59,6 +59,7 @@ const settle = defineScript({
   name: 'settle',
   lua: files('accounts', 'window', 'settle'),
   fixedKeys: { usageKey },
+  runsWhenFull: true,
   keyPrefixes: { ...accountPrefixes, reservationsPrefix, windowPrefix },
   args: {
     instance: 'text',
@@ -120,6 +121,7 @@ const beat = defineScript({
   name: 'beat',
   lua: files('time', 'beat'),
   fixedKeys: { instancesKey },
+  runsWhenFull: true,
   args: { instance: 'text', alive: 'number' },
 })
 
@@ -127,6 +129,7 @@ const generation = defineScript({
   name: 'generation',
   lua: files('time', 'generation'),
   fixedKeys: { generationKey },
+  runsWhenFull: true,
   args: { atLeast: 'number', noted: 'number', advanceAfterMs: 'number' },
 })
 

@@ -17,7 +17,6 @@ elseif math.abs(now - (tonumber(state[4]) or 0)) > advance_after_ms then
   number, change = number + 1, 1
 end
 local highest = math.max(tonumber(state[2]) or 0, noted)
-call('PERSIST', generation_key) -- As in beat.lua: a Redis that is full takes the next one, too.
 call('HSET', generation_key, 'number', int(number), 'noted', int(highest), 'valid_since', int(valid_since))
 if change > 0 then call('HSET', generation_key, 'advanced_at', int(now)) end
 return { number, highest, valid_since, change }

@@ -37,7 +37,7 @@ end
 if #members > 0 then
   for i, score in ipairs(call('ZMSCORE', set, unpack(members))) do exists[members[i]] = score or nil end
   call('ZREM', set, unpack(members))
-else call('PERSIST', usage_key) end -- As in beat.lua: what was delivered is charged though Redis is full.
+end
 
 for i, s in ipairs(settlements) do
   local member, wallet, spends = member_at[i], wallet_prefix .. s.organisation_id, accounts_of(s.accounts, s.month)
