@@ -63,7 +63,7 @@ async function runTests(args: string[]): Promise<number> {
   const [checked] = await Promise.all([hasChecks ? check() : 0, ...preparing])
   if (checked !== 0) return checked
   const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
-  return runProgram(process.execPath, [ava, `--node-arguments=${forTests.join(' ')}`, ...args], env)
+  return runProgram(process.execPath, [...shortLived, ava, `--node-arguments=${forTests.join(' ')}`, ...args], env)
 }
 
 /** Fills the compile cache: a process writes there what it compiled only when it exits by itself, and tests kill many. */

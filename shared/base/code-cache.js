@@ -1,5 +1,6 @@
 import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
 
 /**
  * A web process loads 1,400 modules, 470 of them TypeScript of this repository. Stripping their types and compiling
@@ -41,6 +42,12 @@ import { join } from 'node:path'
  * shared folder.
  */
 const folder = join(import.meta.dirname, '../../node_modules/.cache/headgate')
+
+// A thread on which V8 compiles waits for the main thread's garbage collector when the heap is full, and a main thread that
+// exits waits for those threads: where both happen at once the process hangs for good
+// (https://github.com/nodejs/node/issues/54918), as 3 % of the starts did that failed on a busy machine. So the two quick
+// compilers run on the main thread, which costs no more CPU time, neither at a start nor under load.
+for (const flag of ['--no-concurrent-sparkplug', '--no-maglev-build-code-on-background']) setFlagsFromString(flag)
 
 // If the folder is not writable, or `NODE_DISABLE_COMPILE_CACHE` is set, everything is compiled again;
 // `NODE_COMPILE_CACHE` selects another folder.

@@ -23,9 +23,10 @@ export const inherited: NodeJS.ProcessEnv = {
 
 /**
  * Node's flags for processes that live for seconds: the database client is WebAssembly, and optimising it costs more than
- * it brings. What one process compiled is only read by those with the same flags.
+ * it brings. The others keep an exit from hanging (`shared/base/code-cache.js`). What one process compiled is only read by those
+ * with the same flags.
  */
-export const shortLived = ['--liftoff-only']
+export const shortLived = ['--liftoff-only', '--no-concurrent-sparkplug', '--no-maglev-build-code-on-background']
 
 /** PostgreSQL: the data of tests need not survive a power failure. A killed server still finds all of it. */
 export const neverWaitsForDisk = { fsync: 'off', full_page_writes: 'off' }

@@ -236,7 +236,8 @@ class Measurer {
 function startProcess(): ChildProcess {
   const child = fork(fileURLToPath(new URL('./media-process.ts', import.meta.url)), {
     env: {},
-    execArgv: [],
+    // Its exit must not hang either (`shared/base/code-cache.js`).
+    execArgv: ['--no-concurrent-sparkplug', '--no-maglev-build-code-on-background'],
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
   })

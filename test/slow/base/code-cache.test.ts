@@ -52,3 +52,16 @@ test.serial('a start from what was kept does not load the parser that strips typ
   const { stdout } = await run(process.execPath, [...flags, 'api/operator.ts', 'help'], options)
   t.is(stdout.trim().split('\n').at(-1), '0')
 })
+
+test.serial(
+  'quickly made code is compiled on the main thread: no thread waits for a main thread that exits',
+  async t => {
+    const options = { cwd: root, env: { ...inherited, NODE_COMPILE_CACHE: undefined }, maxBuffer: 16 * 1_024 * 1_024 }
+    const args = ['--trace-baseline', ...caching, 'api/operator.ts', 'help']
+    const { stdout } = await run(process.execPath, args, options)
+    const batches = (kind: string) => stdout.split(kind).length - 1
+    t.true(batches('[Baseline batch compilation] Compiling') > 50)
+    // Node itself, before the first module of the product is loaded.
+    t.true(batches('[Concurrent Sparkplug] compiling') < 10)
+  },
+)

@@ -26,7 +26,7 @@ async function open(path: string): Promise<void> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' })
   await context.addCookies(payer.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   page = await context.newPage()
-  page.setDefaultTimeout(30_000)
+  page.setDefaultTimeout(60_000)
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}${path}`)
 }
 

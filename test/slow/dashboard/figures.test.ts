@@ -25,7 +25,7 @@ async function open(path: string, { visitor, organisationId }: SignedUp = owner)
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' })
   await context.addCookies(visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   page = await context.newPage()
-  page.setDefaultTimeout(30_000)
+  page.setDefaultTimeout(60_000)
   await page.goto(`${gateway.url}/dashboard/${organisationId}/${path}`)
 }
 

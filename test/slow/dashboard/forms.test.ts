@@ -18,7 +18,7 @@ async function open(t: ExecutionContext, path: string, options: BrowserContextOp
   await opened.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   if (inUtc) await opened.addInitScript(() => localStorage.setItem('headgate-time-zone', 'utc'))
   const page = await opened.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   page.on('pageerror', error => t.fail(error.message))
   await page.clock.install()
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/${path}`)

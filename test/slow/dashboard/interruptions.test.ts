@@ -20,7 +20,7 @@ async function open(t: ExecutionContext, path: string, who: SignedUp = owner): P
   t.teardown(() => context.close())
   await context.addCookies(who.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   const page = await context.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   await page.goto(addressOf(path, who))
   await page.getByRole('main').waitFor()
   return page
@@ -117,7 +117,7 @@ test('an invited visitor is told of the invitation, at the sign-in and where acc
   const context = await browser.newContext({ reducedMotion: 'reduce' })
   t.teardown(() => context.close())
   const page = await context.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   await page.goto(addressOf('/invitations/inv_1'))
   const note = page.getByText('with the email address that the invitation was sent to')
   await note.waitFor()
@@ -134,7 +134,7 @@ test('a page whose scripts take long says that it is loading', async t => {
   const context = await browser.newContext({ reducedMotion: 'reduce' })
   t.teardown(() => context.close())
   const page = await context.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   const arrived = Promise.withResolvers<void>()
   await page.route('**/assets/*.js', async route => {
     await arrived.promise
@@ -148,35 +148,47 @@ test('a page whose scripts take long says that it is loading', async t => {
 })
 
 /** A page in a new window, to whose first requests of some scripts nobody answers. */
-async function openWithout(t: ExecutionContext, scripts: RegExp, times: number, path = '~/keys') {
+async function openWithout(
+  t: ExecutionContext,
+  scripts: RegExp,
+  times: number,
+  { path = '~/keys', before = async (_page: Page) => {} } = {},
+) {
   const context = await browser.newContext({ reducedMotion: 'reduce' })
   t.teardown(() => context.close())
   await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   const page = await context.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   await page.route(scripts, route => route.abort('connectionreset'), { times })
-  await page.clock.install()
+  await before(page)
   await page.goto(addressOf(path))
   return page
 }
 
-/** Waits until the page says that it is loaded anew, and is, so many times. */
+async function stopClock({ clock }: Page): Promise<void> {
+  await clock.install()
+  await clock.pauseAt(Date.now() + 60_000)
+}
+
+/** Waits until a page whose clock stands still says that it is loaded anew, and is, so many times; then its time goes on. */
 async function reload(page: Page, times: number): Promise<void> {
   for (let loads = 0; loads < times; loads++) {
     await page.getByText('could not be loaded. This page tries again by itself.').waitFor()
+    await page.waitForLoadState('load')
     const again = page.waitForEvent('load')
     await page.clock.runFor(3_000)
     await again
   }
+  await page.clock.resume()
 }
 
 test('a page whose first scripts are lost says so, and is loaded anew a few times', async t => {
-  const page = await openWithout(t, /assets\/index-.*js$/, 2)
+  const page = await openWithout(t, /assets\/index-.*js$/, 2, { before: stopClock })
   await reload(page, 2)
   await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
   t.is(await page.evaluate('sessionStorage.length'), 0)
 
-  const lost = await openWithout(t, /assets\/index-.*js$/, 100)
+  const lost = await openWithout(t, /assets\/index-.*js$/, 100, { before: stopClock })
   await reload(lost, 5)
   await lost.getByText('Load this page again, or ask whoever runs the gateway.').waitFor()
 })
@@ -188,7 +200,7 @@ test('a page whose layout is lost says so in place of nothing; without the scrip
   await page.getByRole('button', { name: 'Reload' }).click()
   await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
 
-  const silent = await openWithout(t, /assets\/esm-/, 2, '/sign-in')
+  const silent = await openWithout(t, /assets\/esm-/, 2, { path: '/sign-in' })
   await silent.getByRole('heading', { level: 1, name: 'Sign in' }).waitFor()
 })
 

@@ -21,7 +21,7 @@ test.serial(
     t.teardown(() => context.close())
     await context.addCookies(operator.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
     const page = await context.newPage()
-    page.setDefaultTimeout(30_000)
+    page.setDefaultTimeout(60_000)
     await page.goto(`${gateway.url}/dashboard/operator`)
     await page.getByRole('tab', { name: 'Log exports' }).click()
     await page.getByText('No log exports yet').waitFor()

@@ -18,7 +18,7 @@ test('a conversation goes on in every format, and the code follows', async t => 
   t.teardown(() => context.close())
   await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   const page = await context.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   page.on('pageerror', error => t.fail(error.message))
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/playground/chat`)
 

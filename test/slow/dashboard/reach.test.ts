@@ -50,7 +50,7 @@ async function open(
   t.teardown(() => context.close())
   if (who) await context.addCookies(who.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   const page = await context.newPage()
-  page.setDefaultTimeout(30_000)
+  page.setDefaultTimeout(60_000)
   await before?.(page)
   await page.goto(`${gateway.url}/dashboard${path.replace('~', `/${owner.organisationId}`)}`)
   return page

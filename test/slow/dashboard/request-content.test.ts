@@ -24,7 +24,7 @@ async function openPage(t: { teardown(run: () => unknown): void; fail(message: s
   t.teardown(() => context.close())
   await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   const page = await context.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   page.on('pageerror', error => t.fail(error.message))
   return page
 }

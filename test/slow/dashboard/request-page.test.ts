@@ -34,7 +34,7 @@ async function open(t: ExecutionContext, path: string, colorScheme: 'light' | 'd
   t.teardown(() => context.close())
   await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   const page = await context.newPage()
-  page.setDefaultTimeout(30_000)
+  page.setDefaultTimeout(60_000)
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/${path}`)
   return page
 }

@@ -14,7 +14,7 @@ test('an operator shares an alias between three models, sees the shares, and rem
   t.teardown(() => context.close())
   await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   const page = await context.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   page.on('pageerror', error => t.fail(error.message))
   await page.goto(`${gateway.url}/dashboard/operator/models?search=gpt-4o-mini`)
   await page.getByRole('button', { name: 'Edit gpt-4o-mini', exact: true }).click()

@@ -37,7 +37,7 @@ test.before(async () => {
   workers = startWorkers(world.gateway.services)
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
   page = await context.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   page.on('pageerror', error => problems.push(error.message))
   page.on('console', message => {
     // A refused request is part of the story; a broken page or policy is not.

@@ -22,7 +22,7 @@ async function open(t: ExecutionContext, path: string, who: SignedUp = owner): P
   t.teardown(() => context.close())
   await context.addCookies(who.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   const page = await context.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000)
   page.on('pageerror', error => t.fail(error.message))
   await page.goto(`${gateway.url}/dashboard${path.replace('~', `/${who.organisationId}`)}`)
   return page

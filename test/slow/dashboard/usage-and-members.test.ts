@@ -31,7 +31,7 @@ async function open(t: ExecutionContext, path: string, who: SignedUp = owner): P
   t.teardown(() => context.close())
   await context.addCookies(who.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
   const page = await context.newPage()
-  page.setDefaultTimeout(30_000)
+  page.setDefaultTimeout(60_000)
   page.on('pageerror', error => t.fail(error.message))
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/${path}`)
   return page
