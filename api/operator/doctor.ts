@@ -34,7 +34,7 @@ type Check = (config: Config, clock: Clock, catalog: Catalog) => Promise<Finding
 /** Redis and PostgreSQL decide when leases and reservations end; clients see the clocks of the processes. */
 const maxClockSkewMs = 2_000
 const checkTimeoutMs = 15_000
-const connectTimeoutMs = 5_000
+const connectTimeoutMs = 10_000
 /** Deliveries that wait longer than this are not retries of a short outage. */
 const maxDeliveryWaitMs = 15 * 60_000
 
@@ -109,7 +109,12 @@ const checks: Record<string, Check> = {
 }
 
 async function checkPostgres({ databaseUrl, databasePooler }: Config, clock: Clock): Promise<Finding[]> {
-  const db = openDatabase(databaseUrl, { connections: 1, statementTimeoutMs: 10_000, pooler: databasePooler })
+  const db = openDatabase(databaseUrl, {
+    connections: 1,
+    statementTimeoutMs: 10_000,
+    connectTimeoutMs,
+    pooler: databasePooler,
+  })
   try {
     const [server] = await db.$queryRaw<{ version: string; readonly: boolean; migrated: boolean }[]>`
       SELECT current_setting('server_version') AS version, current_setting('transaction_read_only') = 'on' AS readonly,

@@ -206,6 +206,8 @@ test.serial('times are entered in the zone in which they are shown', async t => 
 test.serial('a day of a statement is typed with its year', async t => {
   const page = await open(t, 'billing?period=2026-11-01_2026-11-30')
   const from = page.getByLabel('From', { exact: true })
+  // What is still hidden takes no focus.
+  await from.waitFor()
   await from.focus()
   await page.keyboard.type('10152025')
   t.is(await from.inputValue(), '2025-10-15')

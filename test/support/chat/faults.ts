@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../../../dev/ports.ts'
 import { Emulator, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { type Account, eventually, freshStores, type Gateway, startGateway } from '../gateway.ts'
@@ -24,24 +25,35 @@ export class Scripted {
   readonly #emulator: Emulator
   readonly #next: Map<string, Reply[]>
   readonly #always: Map<string, Reply>
+  readonly #delaysMs: Map<string, number>
 
-  private constructor(name: ProviderName, emulator: Emulator, next: Map<string, Reply[]>, always: Map<string, Reply>) {
+  private constructor(
+    name: ProviderName,
+    emulator: Emulator,
+    next: Map<string, Reply[]>,
+    always: Map<string, Reply>,
+    delaysMs: Map<string, number>,
+  ) {
     this.name = name
     this.url = emulator.url
     this.#emulator = emulator
     this.#next = next
     this.#always = always
+    this.#delaysMs = delaysMs
   }
 
   static async start(name: ProviderName): Promise<Scripted> {
     const next = new Map<string, Reply[]>()
     const always = new Map<string, Reply>()
-    const emulator = await Emulator.start((request, response) => {
+    const delaysMs = new Map<string, number>()
+    const emulator = await Emulator.start(async (request, response) => {
       const { model } = request.body
       const reply = next.get(model)?.shift() ?? always.get(model) ?? whole(name)
+      const delayMs = delaysMs.get(model)
+      if (delayMs) await sleep(delayMs)
       return reply(request, response)
     })
-    return new Scripted(name, emulator, next, always)
+    return new Scripted(name, emulator, next, always, delaysMs)
   }
 
   /** Answers the coming requests for a model with these replies, one each. */
@@ -53,6 +65,11 @@ export class Scripted {
   always(model: string, reply: Reply | null): void {
     if (reply) this.#always.set(model, reply)
     else this.#always.delete(model)
+  }
+
+  /** Takes so long before it answers the requests for a model. */
+  delay(model: string, ms: number): void {
+    this.#delaysMs.set(model, ms)
   }
 
   /** The requests for a model so far. */
@@ -185,8 +202,9 @@ export function figuresOf({ gateway }: FaultWorld, model: string, provider: stri
 }
 
 /**
- * Asks while the first provider rests: should its rest end meanwhile, once more after the failures that then follow. Gives
- * the answer, how often the provider was called for it, and how long it was to rest when the request was sent.
+ * Asks while the first provider rests: should its rest end meanwhile, once more after the failures that then follow, which take
+ * longer and longer, as a provider rests for as long as its failure took. Gives the answer, how often the provider was called for it,
+ * and how long it was to rest when the request was sent.
  */
 export async function askWhileResting(world: FaultWorld, key: string, model: string, more: object, named = model) {
   for (let tries = 0; tries < 20; tries++) {
@@ -195,8 +213,11 @@ export async function askWhileResting(world: FaultWorld, key: string, model: str
     const answer = await ask(world, key, named, more)
     const after = restOf(world, model)
     // One that began meanwhile ends later than the first by as much as it lasts.
-    if (after.ms > 0 && after.endsAtMs < before.endsAtMs + minRestMs / 2)
+    if (after.ms > 0 && after.endsAtMs < before.endsAtMs + minRestMs / 2) {
+      world.p1.delay(model, 0)
       return { answer, calls: world.p1.calls(model).length - callsBefore, maxRestMs: before.ms }
+    }
+    world.p1.delay(model, tries * minRestMs)
   }
   throw new Error(`${model} at p1 never rested for as long as a request takes`)
 }
