@@ -43,10 +43,8 @@ import { setFlagsFromString } from 'node:v8'
  */
 const folder = join(import.meta.dirname, '../../node_modules/.cache/headgate')
 
-// A thread on which V8 compiles waits for the main thread's garbage collector when the heap is full, and a main thread that
-// exits waits for those threads: where both happen at once the process hangs for good
-// (https://github.com/nodejs/node/issues/54918), as 3 % of the starts did that failed on a busy machine. So the two quick
-// compilers run on the main thread, which costs no more CPU time, neither at a start nor under load.
+// A thread of V8 that compiles while the heap is full waits for the main thread, and an exit waits for that thread: the process
+// would hang for good (docs/decisions/process-exit.md).
 for (const flag of ['--no-concurrent-sparkplug', '--no-maglev-build-code-on-background']) setFlagsFromString(flag)
 
 // If the folder is not writable, or `NODE_DISABLE_COMPILE_CACHE` is set, everything is compiled again;
