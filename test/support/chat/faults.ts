@@ -3,9 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../../../dev/ports.ts'
-import { Emulator, type Recorded, type Reply } from '../../emulators/emulator.ts'
+import { after, Emulator, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { type Account, eventually, freshStores, type Gateway, startGateway } from '../gateway.ts'
 import type { ExecutionContext } from '../test.ts'
 import { spendKinds } from '../wallet/money.ts'
@@ -25,35 +24,24 @@ export class Scripted {
   readonly #emulator: Emulator
   readonly #next: Map<string, Reply[]>
   readonly #always: Map<string, Reply>
-  readonly #delaysMs: Map<string, number>
 
-  private constructor(
-    name: ProviderName,
-    emulator: Emulator,
-    next: Map<string, Reply[]>,
-    always: Map<string, Reply>,
-    delaysMs: Map<string, number>,
-  ) {
+  private constructor(name: ProviderName, emulator: Emulator, next: Map<string, Reply[]>, always: Map<string, Reply>) {
     this.name = name
     this.url = emulator.url
     this.#emulator = emulator
     this.#next = next
     this.#always = always
-    this.#delaysMs = delaysMs
   }
 
   static async start(name: ProviderName): Promise<Scripted> {
     const next = new Map<string, Reply[]>()
     const always = new Map<string, Reply>()
-    const delaysMs = new Map<string, number>()
-    const emulator = await Emulator.start(async (request, response) => {
+    const emulator = await Emulator.start((request, response) => {
       const { model } = request.body
       const reply = next.get(model)?.shift() ?? always.get(model) ?? whole(name)
-      const delayMs = delaysMs.get(model)
-      if (delayMs) await sleep(delayMs)
       return reply(request, response)
     })
-    return new Scripted(name, emulator, next, always, delaysMs)
+    return new Scripted(name, emulator, next, always)
   }
 
   /** Answers the coming requests for a model with these replies, one each. */
@@ -67,9 +55,9 @@ export class Scripted {
     else this.#always.delete(model)
   }
 
-  /** Takes so long before it answers the requests for a model. */
+  /** Answers all further requests for a model as before, but so much later. */
   delay(model: string, ms: number): void {
-    this.#delaysMs.set(model, ms)
+    this.always(model, after(ms, this.#always.get(model) ?? whole(this.name)))
   }
 
   /** The requests for a model so far. */
@@ -211,13 +199,11 @@ export async function askWhileResting(world: FaultWorld, key: string, model: str
     const before = restOf(world, model)
     const callsBefore = world.p1.calls(model).length
     const answer = await ask(world, key, named, more)
-    const after = restOf(world, model)
+    const now = restOf(world, model)
     // One that began meanwhile ends later than the first by as much as it lasts.
-    if (after.ms > 0 && after.endsAtMs < before.endsAtMs + minRestMs / 2) {
-      world.p1.delay(model, 0)
+    if (now.ms > 0 && now.endsAtMs < before.endsAtMs + minRestMs / 2)
       return { answer, calls: world.p1.calls(model).length - callsBefore, maxRestMs: before.ms }
-    }
-    world.p1.delay(model, tries * minRestMs)
+    world.p1.delay(model, minRestMs)
   }
   throw new Error(`${model} at p1 never rested for as long as a request takes`)
 }
