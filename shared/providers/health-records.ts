@@ -209,13 +209,15 @@ export class HealthRecords {
   async #syncOnce(): Promise<void> {
     const observations = Array.from(this.#observations, ([id, observed]) => ({ id, ...observed }))
     this.#observations = new Map()
+    const sentAtMs = this.redisNowMs()
     const settings = { cursor: this.#cursor, halfLifeMs, expireAfterMs: forgetAfterMs, failuresToOpen }
     const reply = exchange(this.#redis, { ...settings, observations }, sharedTag(this.#redis, healthTag)).catch(
       () => [],
     )
     const [now = '0', ...changed] = (await reply) as string[]
     if (now === '0') return
-    if (Number(now) < this.redisNowMs() - maxErrorMs) {
+    // Compared with the time of sending: a process that was held up reads an answer long after it was given.
+    if (Number(now) < sentAtMs - maxErrorMs) {
       // Redis' clock was set back: what is known here, such as the end of a pause, is of another time.
       this.#records.clear()
       this.#revision++

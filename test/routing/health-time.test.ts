@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { eventually } from '../support/gateway.ts'
 import { type Fleet, failure, openFleet, targetOf } from '../support/routing/health.ts'
 import { freshRedis, privateRedis } from '../support/stack.ts'
@@ -111,6 +112,25 @@ test.serial('paused and open for as long as was meant, although Redis’ clock w
   await late.sync()
   const { cooldownMs } = late.figures(targetOf('gpt-4o@openai'))
   t.true(cooldownMs > minuteMs / 2 && cooldownMs <= 2 * minuteMs, String(cooldownMs))
+})
+
+test.serial('open for a process that is held up between an exchange and its answer', async t => {
+  let heldUpMs = 0
+  const process = await fleet.join(() => heldUpMs)
+  await fleet.edit(id, { run: 3 }, { at: -20, open_until: minuteMs })
+  await process.sync()
+  const exchange = process.sync()
+  heldUpMs = 20_000
+  const circuits = new Set<string>()
+  let isOver = false
+  void exchange.then(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    circuits.add(process.figures(target).circuit)
+    await setImmediate()
+  }
+  t.deepEqual([...circuits], ['open'])
 })
 
 test.serial('a trial whose process died before Redis’ clock was set back is repeated after ten seconds', async t => {

@@ -10,8 +10,8 @@ import { catalog } from './routing.ts'
 export type Fleet = {
   redis: Redis
   processes: Health[]
-  /** Another process; `aheadMs` is its clock's offset from this machine's. */
-  join(aheadMs?: number): Promise<Health>
+  /** Another process; `aheadMs` is its clock's offset from this machine's, or gives it at each reading. */
+  join(aheadMs?: number | (() => number)): Promise<Health>
   /** Every process exchanges its figures. */
   exchange(): Promise<void>
   /** Overwrites fields of a shared record, its moments given in ms from now. Processes see it with their next exchange. */
@@ -48,7 +48,8 @@ export async function openFleet(redisUrl: string, size: number): Promise<Fleet> 
     redis,
     processes,
     async join(aheadMs = 0) {
-      const clock: Clock = { now: () => systemClock.now() + aheadMs }
+      const offsetMs = typeof aheadMs === 'number' ? () => aheadMs : aheadMs
+      const clock: Clock = { now: () => systemClock.now() + offsetMs() }
       const health = new Health(await connect(), { clock, monotonic: monotonicOf(clock) })
       processes.push(health)
       return health
