@@ -9,11 +9,10 @@ import {
   clientLeft,
   type RoutingPlan,
   type RunServices,
-  timingOf,
 } from '../engine/base-run.ts'
 import { isCutByCaller } from '../engine/cut-calls.ts'
 import { failover, withoutSecret } from '../engine/failover.ts'
-import { ClientGone } from '../engine/failures.ts'
+import { ClientGone, timingOf } from '../engine/failures.ts'
 import { type Bill, failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'

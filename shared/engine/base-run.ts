@@ -22,13 +22,13 @@ import { timeoutParam, timeoutReached } from './caller-timeouts.ts'
 import { CutCalls, isCutByCaller } from './cut-calls.ts'
 import type { EngineServices } from './engine-services.ts'
 import {
-  type CallTiming,
   ClientGone,
   type FailedAttempt,
   failureOf,
   internalError,
   isAccountFault,
   isKeyFault,
+  remedyOf,
 } from './failures.ts'
 import {
   answerHeaders,
@@ -314,8 +314,8 @@ type MonitorServices = Pick<Platform, 'health' | 'monotonic' | 'log' | 'metrics'
 /** How a call ended; `cancelled`: by the gateway or its client, before the provider had answered. */
 type CallOutcome = 'ok' | 'cancelled' | FailureReason
 
-/** `trace`: the trace that the call belongs to; `pause`: the wait before it. */
-type CallContext = { trace?: Trace | null | undefined; pause?: Pause | null }
+/** `trace`: the trace that the call belongs to; `pause`: the wait before it; `probes`: whether it is a half-open circuit's probe. */
+type CallContext = { trace?: Trace | null | undefined; pause?: Pause | null; probes?: boolean }
 
 /** Observes one call and reports its result to the health figures and the metrics. Sandbox calls are not reported. */
 export class CallMonitor {
@@ -324,15 +324,18 @@ export class CallMonitor {
   readonly #services: MonitorServices
   readonly startedMs: MonotonicMs
   readonly pause: Pause | null
+  readonly #probes: boolean
   #outcome: CallOutcome = 'ok'
   /** Whether the client has already received part of the answer. */
   #hasDelivered = false
   readonly #span: Span | null
 
-  constructor(services: MonitorServices, route: Route, { trace = null, pause = null }: CallContext = {}) {
+  constructor(services: MonitorServices, route: Route, context: CallContext = {}) {
+    const { trace = null, pause = null, probes = false } = context
     this.route = route
     this.#services = services
     this.pause = pause
+    this.#probes = probes
     this.startedMs = services.monotonic.now()
     this.#span = trace && startCall(trace, route)
   }
@@ -382,17 +385,22 @@ export class CallMonitor {
       )
     else log.warn(fields, 'attempt failed')
     // Nothing is wrong with a provider whose model wrote something unusable.
-    if (credential && reason === 'model_fault') health.releaseProbe(target)
+    if (reason === 'model_fault') this.#releaseProbe()
     if (!credential || reason === 'model_fault') return
     const isWasted = reason === 'timeout' || !this.#hasDelivered
     const { id, origin } = credential
-    health.recordFailure(target, error, isWasted ? this.elapsedMs : 0, { id, origin, alone })
+    health.recordFailure(target, error, isWasted ? this.elapsedMs : 0, { id, origin, alone, probes: this.#probes })
   }
 
   /** Records a call that says nothing about the provider: the client disconnected, or the request was invalid. */
   recordAbandonment(): void {
     this.#outcome = 'cancelled'
-    if (this.route.credential) this.#services.health.releaseProbe(this.route.target)
+    this.#releaseProbe()
+  }
+
+  /** Only of the call that has it: another probe may be under way. */
+  #releaseProbe(): void {
+    if (this.#probes && this.route.credential) this.#services.health.releaseProbe(this.route.target)
   }
 
   /** Counts the call in the metrics, once it is over. `error`: what it failed with, unless its answer had started. */
@@ -406,18 +414,6 @@ export class CallMonitor {
     if (!metrics || !credential || (target.own && isKeyFault(this.#outcome))) return
     metrics.recordCall(target, this.#outcome, this.#outcome === 'ok' ? this.elapsedMs : null)
   }
-}
-
-/** What the operator can do about a refused key or account. */
-function remedyOf(reason: FailureReason, origin = 'the API key'): string {
-  return reason === 'auth'
-    ? `correct ${origin} and restart; \`operator doctor\` tests all keys`
-    : `add credit or raise the limits of the account of ${origin} at the provider`
-}
-
-/** When a call began, and the wait before it. */
-export function timingOf({ startedMs, pause }: CallMonitor): CallTiming {
-  return { startedMs, pause }
 }
 
 type AdmissionServices = Pick<RunServices, 'policies'> & { admission: Pick<AdmissionGate, 'admit'> }

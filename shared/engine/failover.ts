@@ -9,9 +9,9 @@ import { hasLargerContext } from '../routing/larger-context.ts'
 import { noTargetNowError } from '../routing/no-target-errors.ts'
 import type { StickyTarget } from '../routing/router.ts'
 import type { Pause } from '../wallet/routing-record.ts'
-import { CallMonitor, type RunServices, timingOf } from './base-run.ts'
+import { CallMonitor, type RunServices } from './base-run.ts'
 import { isCutByCaller } from './cut-calls.ts'
-import { ClientGone, type FailedAttempt, isKeyFault } from './failures.ts'
+import { ClientGone, type FailedAttempt, isKeyFault, timingOf } from './failures.ts'
 import type { ClientPresence } from './response-writer.ts'
 
 /** Delayed work: its organisation, its discount in parts per million, and its deadline. */
@@ -86,7 +86,8 @@ export async function failover<T>(
     if (startedMs > askedMs) pause = longer(pause, startedMs - askedMs, 'concurrency')
     plan.startAttempt(target, startedMs)
     const route = routeTo(services, options, target, plan.remainingMs(startedMs), plan.untried)
-    const monitor = new CallMonitor(services, route, { trace: client.trace, pause })
+    const probes = typeof cooldown !== 'number'
+    const monitor = new CallMonitor(services, route, { trace: client.trace, pause, probes })
     pause = null
     reason = 'backoff'
     try {
@@ -157,7 +158,7 @@ function outcomeOf({ reason, retryAfterMs }: ProviderError): 'limited' | 'overlo
   return reason === 'rate_limited' || retryAfterMs !== null ? 'limited' : 'overloaded'
 }
 
-/** Remaining cooldown of a target in milliseconds; 0 = callable, possibly as the half-open probe. */
+/** Remaining cooldown of a target in milliseconds; 0 = callable. A promise where the call would be the half-open probe. */
 function cooldownMsOf({ upstreams, health }: RunServices, target: Target): number | Promise<number> {
   const { cooldownMs, circuit } = upstreams.figures(target)
   if (cooldownMs > 0 || circuit === 'closed') return cooldownMs

@@ -14,6 +14,11 @@ export class ClientGone extends Error {
 /** When a call began, and how long the gateway waited before it; null = not at all. */
 export type CallTiming = { startedMs: MonotonicMs; pause: Pause | null }
 
+/** The timing of a call. */
+export function timingOf({ startedMs, pause }: CallTiming): CallTiming {
+  return { startedMs, pause }
+}
+
 /** A failed call. */
 export type FailedAttempt = CallTiming & { target: Target; error: ProviderError; durationMs: number }
 
@@ -89,6 +94,13 @@ function operatorAdvice(refused: readonly FailedCall[]): string {
     return names.size > 0 ? [`${formatNames([...names])} refused the gateway’s ${what}`] : []
   })
   return `${faults.join(', and ')}. Tell the operator of this service.`
+}
+
+/** What the operator can do about a refused key or account. */
+export function remedyOf(reason: FailureReason, origin = 'the API key'): string {
+  return reason === 'auth'
+    ? `correct ${origin} and restart; \`operator doctor\` tests all keys`
+    : `add credit or raise the limits of the account of ${origin} at the provider`
 }
 
 type FailureCode = 'upstream_timeout' | 'upstream_invalid_response' | 'upstream_error'

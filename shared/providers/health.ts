@@ -34,8 +34,11 @@ export type Figures = {
   ownKeyRefusal?: string
 }
 
-/** The API key of a call: where it is configured, and whether no other is usable. */
-export type CalledKey = { id: string; origin?: string; alone: boolean }
+/**
+ * The API key of a call: where it is configured, and whether no other is usable. `probes`: whether the call is the probe of a
+ * half-open circuit.
+ */
+export type CalledKey = { id: string; origin?: string; alone: boolean; probes?: boolean }
 
 /** Figures of a deployment without recent calls. */
 export const unknownFigures: Figures = {
@@ -188,7 +191,7 @@ export class Health {
    */
   recordFailure(target: Target, error: ProviderError, waitedMs: number, key: CalledKey): void {
     if (isOwnFault(error.cause)) {
-      this.releaseProbe(target)
+      if (key.probes) this.releaseProbe(target)
       return
     }
     if (target.own) {
@@ -212,7 +215,7 @@ export class Health {
         keyRecordId,
         isRefused ? Math.max(pauseMs, cooldownLimitsMs.max) : pauseMs || cooldownLimitsMs.min,
       )
-      this.#circuits.releaseProbe(id)
+      if (key.probes) this.#circuits.releaseProbe(id)
     } else {
       const observed = this.#records.observe(id)
       observed.failures++

@@ -1,4 +1,4 @@
-import { type Reply, reset } from '../../../emulators/emulator.ts'
+import { hang, type Reply, reset } from '../../../emulators/emulator.ts'
 import { failure, serverError } from '../../../emulators/openai.ts'
 import { hidesSecrets, isWhole, spareOf } from '../../../support/chat/fault-cases.ts'
 import { bytes, costNano } from '../../../support/chat/fault-replies.ts'
@@ -13,7 +13,7 @@ import {
   paidNano,
   startFaultWorld,
 } from '../../../support/chat/faults.ts'
-import { eventually } from '../../../support/gateway.ts'
+import { call, eventually } from '../../../support/gateway.ts'
 import { type ExecutionContext, test } from '../../../support/test.ts'
 import { use } from '../../../support/use.ts'
 
@@ -38,7 +38,7 @@ const chain = ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map(letter => `chain-${letter}
 models.push(...chain.map(id => ({ id, providers: ['p1'] })))
 for (const id of ['both-false', 'both-true', 'trial-false', 'trial-true']) models.push({ id, providers: ['p1', 'p2'] })
 models.push({ id: 'back', providers: ['p1'] }, { id: 'crowd', providers: ['p1', 'p2'] })
-models.push({ id: 'stumble', providers: ['p1', 'p2'] })
+models.push({ id: 'stumble', providers: ['p1', 'p2'] }, { id: 'left', providers: ['p1', 'p2'] })
 const world = use(
   test,
   () => startFaultWorld(models),
@@ -168,6 +168,34 @@ for (const stream of streams) {
     isFrom(t, await first, 'p2', stream, 2)
   })
 }
+
+test('200 from the others while one request tries whether a provider is back, and the client of an older call leaves', async t => {
+  const { live, organisationId } = await world.gateway.account()
+  // A stream: of a whole answer the usage would be awaited, for longer than a probe's lease.
+  const body = { model: 'left', messages: [{ role: 'user', content: 'Hello' }], stream: true }
+  world.p1.always('left', hang)
+  const leaving = new AbortController()
+  const older = call(world.gateway.url, '/v1/chat/completions', { key: live, body, signal: leaving.signal })
+  await eventually(() => world.p1.calls('left').length === 1, 'the provider works on the older call')
+  world.p1.always('left', serverError)
+  for (let i = 0; i < 3; i++) await ask(world, live, 'left')
+  const trial = Promise.withResolvers<void>()
+  world.p1.always('left', async (request, response) => {
+    if (world.p1.calls('left').length === 5) await trial.promise
+    serverError(request, response)
+  })
+  await eventually(() => figuresOf(world, 'left', 'p1').circuit === 'half_open', 'the circuit is half open')
+  const first = ask(world, live, 'left')
+  await eventually(() => world.p1.calls('left').length === 5, 'a request probes')
+  leaving.abort()
+  await t.throwsAsync(older, { name: 'AbortError' })
+  const { generation } = world.gateway.services.db
+  await eventually(async () => (await generation.count({ where: { organisationId } })) === 4, 'the older call is over')
+  isFrom(t, await ask(world, live, 'left'), 'p2', false, 1)
+  t.is(world.p1.calls('left').length, 5)
+  trial.resolve()
+  isFrom(t, await first, 'p2', false, 2)
+})
 
 test('502 after five calls however many models the request names', async t => {
   for (const id of chain) world.p1.always(id, serverError)
