@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core'
 import { LogExportDeliveries } from '../../shared/log-exports/deliveries.ts'
 import { join, signUp } from '../support/dashboard/dashboard.ts'
 import { eventually } from '../support/gateway.ts'
-import { startBrowser } from '../support/io/chromium.ts'
+import { newPage, startBrowser } from '../support/io/chromium.ts'
 import { Destination } from '../support/log-exports/destination.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
@@ -17,10 +17,7 @@ const browser = use(test, startBrowser)
 let page: Page
 
 test.before(async () => {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' })
-  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  page = await newPage(browser, gateway.url, { visitor: owner.visitor, viewport: { width: 1440, height: 900 } })
 })
 test.afterEach.always(async t => {
   if (!t.passed) t.log(page.url(), await page.getByRole('main').ariaSnapshot())

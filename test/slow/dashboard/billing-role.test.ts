@@ -2,7 +2,7 @@
 import type { Page } from 'playwright-core'
 import { StripeEmulator } from '../../emulators/stripe.ts'
 import { join, signUp } from '../../support/dashboard/dashboard.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 import { paymentEnvironment, take } from '../../support/wallet/payments.ts'
@@ -23,10 +23,7 @@ test.afterEach.always(async t => {
 })
 
 async function open(path: string): Promise<void> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' })
-  await context.addCookies(payer.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  page = await newPage(browser, gateway.url, { visitor: payer.visitor, viewport: { width: 1280, height: 900 } })
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}${path}`)
 }
 

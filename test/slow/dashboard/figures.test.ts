@@ -4,7 +4,7 @@ import { newId } from '../../../shared/base/ids.ts'
 import type { Prisma } from '../../../shared/generated/prisma/client.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 import { requestLogRow } from '../../support/wallet/request-log-row.ts'
@@ -22,10 +22,7 @@ test.afterEach.always(async t => {
 })
 
 async function open(path: string, { visitor, organisationId }: SignedUp = owner): Promise<void> {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' })
-  await context.addCookies(visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  page = await newPage(browser, gateway.url, { visitor, viewport: { width: 1440, height: 900 } })
   await page.goto(`${gateway.url}/dashboard/${organisationId}/${path}`)
 }
 

@@ -2,7 +2,7 @@
 // that are open while a colleague changes the same thing.
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { signUp } from '../../support/dashboard/dashboard.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -13,13 +13,8 @@ const browser = use(test, startBrowser)
 /** A page of the organisation. Its time is moved on by `page.clock`. */
 async function open(t: ExecutionContext, path: string, options: BrowserContextOptions & { inUtc?: boolean } = {}) {
   const { inUtc = false, ...context } = options
-  const opened = await browser.newContext({ reducedMotion: 'reduce', ...context })
-  t.teardown(() => opened.close())
-  await opened.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  if (inUtc) await opened.addInitScript(() => localStorage.setItem('headgate-time-zone', 'utc'))
-  const page = await opened.newPage()
-  page.setDefaultTimeout(60_000)
-  page.on('pageerror', error => t.fail(error.message))
+  const page = await newPage(browser, gateway.url, { visitor: owner.visitor, t, ...context })
+  if (inUtc) await page.addInitScript(() => localStorage.setItem('headgate-time-zone', 'utc'))
   await page.clock.install()
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/${path}`)
   return page

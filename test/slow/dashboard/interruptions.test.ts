@@ -4,7 +4,7 @@ import type { Page, Route } from 'playwright-core'
 import { password, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
 import { findBarriers } from '../../support/io/barriers.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -16,11 +16,7 @@ test.before(async () => {
 const browser = use(test, startBrowser)
 
 async function open(t: ExecutionContext, path: string, who: SignedUp = owner): Promise<Page> {
-  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1440, height: 900 } })
-  t.teardown(() => context.close())
-  await context.addCookies(who.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  const page = await newPage(browser, gateway.url, { visitor: who.visitor, t, viewport: { width: 1440, height: 900 } })
   await page.goto(addressOf(path, who))
   await page.getByRole('main').waitFor()
   return page
@@ -114,10 +110,7 @@ test('a button has the focus again when its action is over; where nothing is lef
 })
 
 test('an invited visitor is told of the invitation, at the sign-in and where accounts are created', async t => {
-  const context = await browser.newContext({ reducedMotion: 'reduce' })
-  t.teardown(() => context.close())
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  const page = await newPage(browser, gateway.url, { t })
   await page.goto(addressOf('/invitations/inv_1'))
   const note = page.getByText('with the email address that the invitation was sent to')
   await note.waitFor()
@@ -131,10 +124,7 @@ test('an invited visitor is told of the invitation, at the sign-in and where acc
 })
 
 test('a page whose scripts take long says that it is loading', async t => {
-  const context = await browser.newContext({ reducedMotion: 'reduce' })
-  t.teardown(() => context.close())
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  const page = await newPage(browser, gateway.url, { t })
   const arrived = Promise.withResolvers<void>()
   await page.route('**/assets/*.js', async route => {
     await arrived.promise
@@ -154,11 +144,7 @@ async function openWithout(
   times: number,
   { path = '~/keys', before = async (_page: Page) => {} } = {},
 ) {
-  const context = await browser.newContext({ reducedMotion: 'reduce' })
-  t.teardown(() => context.close())
-  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  const page = await newPage(browser, gateway.url, { visitor: owner.visitor, t })
   await page.route(scripts, route => route.abort('connectionreset'), { times })
   await before(page)
   await page.goto(addressOf(path))

@@ -6,7 +6,7 @@ import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { newKey } from '../../../shared/keys/key-requests.ts'
 import { join, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { download } from '../../support/io/download.ts'
 import { over, submit } from '../../support/jobs/gateway.ts'
 import { test } from '../../support/test.ts'
@@ -29,10 +29,7 @@ test.afterEach.always(async t => {
 })
 
 async function open(path: string): Promise<void> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' })
-  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  page = await newPage(browser, gateway.url, { visitor: owner.visitor, viewport: { width: 1280, height: 900 } })
   await page.goto(`${gateway.url}/dashboard${path.replace('~', `/${owner.organisationId}`)}`)
 }
 

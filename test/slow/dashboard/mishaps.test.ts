@@ -7,7 +7,7 @@ import { operatorActor } from '../../../shared/io/audit.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { password, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 import { startWorkers } from '../../support/workers.ts'
@@ -28,12 +28,7 @@ async function open(
   path: string,
   { who = owner, clocked = false, ...options }: { who?: SignedUp; clocked?: boolean } & BrowserContextOptions = {},
 ): Promise<Page> {
-  const context = await browser.newContext({ reducedMotion: 'reduce', ...options })
-  t.teardown(() => context.close())
-  await context.addCookies(who.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
-  page.on('pageerror', error => t.fail(error.message))
+  const page = await newPage(browser, gateway.url, { visitor: who.visitor, t, ...options })
   if (clocked) await page.clock.install()
   await page.goto(`${gateway.url}/dashboard${path}`)
   return page

@@ -5,7 +5,7 @@ import { Emulator, type Reply } from '../../emulators/emulator.ts'
 import { reply, serverError } from '../../emulators/openai.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -39,10 +39,7 @@ test('an outage is seen, tested and paused; clients are told; resumed, the provi
   await gateway.settled()
   for (const task of ['incidents', 'failures']) await runMaintenance(task, null, gateway.services)
 
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' })
-  await context.addCookies(operator.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  page = await newPage(browser, gateway.url, { visitor: operator.visitor, viewport: { width: 1440, height: 900 } })
   await page.goto(`${gateway.url}/dashboard/operator`)
   // The banner leads to the incident, the incident to the provider.
   await page

@@ -4,7 +4,7 @@ import { groupIncidents } from '../../../shared/alerts/incident-groups.ts'
 import { reconcileIncidents } from '../../../shared/alerts/incidents.ts'
 import { sendEmails } from '../../../workers/emails.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 import { Receiver, signedBy } from '../../support/webhooks/receiver.ts'
@@ -19,10 +19,7 @@ test.before(async () => {
   await gateway.services.db.user.update({ where: { id: operator.userId }, data: { operator: true } })
 })
 test.beforeEach(async () => {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' })
-  await context.addCookies(operator.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  page = await newPage(browser, gateway.url, { visitor: operator.visitor, viewport: { width: 1440, height: 900 } })
 })
 test.afterEach.always(async t => {
   if (!t.passed) t.log(page.url(), await page.getByRole('main').ariaSnapshot())

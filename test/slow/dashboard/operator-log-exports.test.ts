@@ -1,7 +1,7 @@
 // The operator's exports of the logs of all organisations, in a real browser.
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { findBarriers } from '../../support/io/barriers.ts'
-import { showInColors, startBrowser } from '../../support/io/chromium.ts'
+import { newPage, showInColors, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 import { Receiver } from '../../support/webhooks/receiver.ts'
@@ -17,11 +17,11 @@ test.before(async () => {
 test.serial(
   'an export is added, tested, disabled and deleted, audited as the operator’s; those of an organisation stay its own',
   async t => {
-    const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 900 } })
-    t.teardown(() => context.close())
-    await context.addCookies(operator.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-    const page = await context.newPage()
-    page.setDefaultTimeout(60_000)
+    const page = await newPage(browser, gateway.url, {
+      visitor: operator.visitor,
+      t,
+      viewport: { width: 1280, height: 900 },
+    })
     await page.goto(`${gateway.url}/dashboard/operator`)
     await page.getByRole('tab', { name: 'Log exports' }).click()
     await page.getByText('No log exports yet').waitFor()

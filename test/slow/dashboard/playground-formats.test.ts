@@ -1,6 +1,6 @@
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { findBarriers } from '../../support/io/barriers.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -14,12 +14,7 @@ test.before(async () => {
 const browser = use(test, startBrowser)
 
 test('a conversation goes on in every format, and the code follows', async t => {
-  const context = await browser.newContext({ reducedMotion: 'reduce' })
-  t.teardown(() => context.close())
-  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
-  page.on('pageerror', error => t.fail(error.message))
+  const page = await newPage(browser, gateway.url, { visitor: owner.visitor, t })
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/playground/chat`)
 
   const formats = [

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import { Emulator } from '../../emulators/emulator.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -26,10 +26,7 @@ test.before(async () => {
 const browser = use(test, startBrowser)
 
 async function open(path: string): Promise<Page> {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' })
-  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  const page = await newPage(browser, gateway.url, { visitor: owner.visitor, viewport: { width: 1440, height: 900 } })
   await page.goto(`${gateway.url}/dashboard${path}`)
   return page
 }

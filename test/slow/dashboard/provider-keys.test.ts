@@ -2,7 +2,7 @@
 import { Emulator } from '../../emulators/emulator.ts'
 import { failure, reply } from '../../emulators/openai.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -21,12 +21,12 @@ const browser = use(test, startBrowser)
 test.serial(
   'a provider key is tested, added, replaced, disabled and deleted, and its secret is never shown',
   async t => {
-    const context = await browser.newContext({ viewport: { width: 1440, height: 900 } })
-    t.teardown(() => context.close())
     await gateway.key(owner.organisationId, 'live', { name: 'Shop' })
-    await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-    const page = await context.newPage()
-    page.setDefaultTimeout(60_000)
+    const page = await newPage(browser, gateway.url, {
+      visitor: owner.visitor,
+      t,
+      viewport: { width: 1440, height: 900 },
+    })
     await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/settings`)
     await page.getByRole('button', { name: 'Add provider key' }).click()
     const dialog = page.getByRole('dialog')
@@ -82,11 +82,11 @@ test.serial(
 )
 
 test.serial('a key of Azure comes with its resource and deployments', async t => {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 } })
-  t.teardown(() => context.close())
-  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  const page = await newPage(browser, gateway.url, {
+    visitor: owner.visitor,
+    t,
+    viewport: { width: 1440, height: 900 },
+  })
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/settings`)
   await page.getByRole('button', { name: 'Add provider key' }).click()
   const dialog = page.getByRole('dialog')

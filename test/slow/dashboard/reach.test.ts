@@ -5,7 +5,7 @@ import { fillMonth } from '../../../bench/lib/month.ts'
 import { password, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
 import { findBarriers, rulesOfColors } from '../../support/io/barriers.ts'
-import { showInColors, startBrowser } from '../../support/io/chromium.ts'
+import { newPage, showInColors, startBrowser } from '../../support/io/chromium.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway, useStores } from '../../support/use.ts'
 
@@ -46,11 +46,7 @@ async function open(
   path: string,
   { who = owner, before, ...options }: Options = {},
 ): Promise<Page> {
-  const context = await browser.newContext({ viewport: desktop, reducedMotion: 'reduce', ...options })
-  t.teardown(() => context.close())
-  if (who) await context.addCookies(who.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  const page = await newPage(browser, gateway.url, { visitor: who?.visitor, t, viewport: desktop, ...options })
   await before?.(page)
   await page.goto(`${gateway.url}/dashboard${path.replace('~', `/${owner.organisationId}`)}`)
   return page

@@ -4,8 +4,8 @@ import { hashSecret } from '../../../shared/keys/secret.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
 import { findBarriers } from '../../support/io/barriers.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
-import { test } from '../../support/test.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
 /** Requests in a real browser: their list; their input and output switched on, viewed, replayed, opened in the playground; models compared. */
@@ -19,14 +19,8 @@ test.before(async () => {
 })
 const browser = use(test, startBrowser)
 
-async function openPage(t: { teardown(run: () => unknown): void; fail(message: string): void }): Promise<Page> {
-  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 900 } })
-  t.teardown(() => context.close())
-  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
-  page.on('pageerror', error => t.fail(error.message))
-  return page
+function openPage(t: ExecutionContext): Promise<Page> {
+  return newPage(browser, gateway.url, { visitor: owner.visitor, t, viewport: { width: 1280, height: 900 } })
 }
 
 const addressOf = (path: string) => `${gateway.url}/dashboard/${owner.organisationId}/${path}`

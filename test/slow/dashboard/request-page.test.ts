@@ -8,7 +8,7 @@ import { failure, reply } from '../../emulators/openai.ts'
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
 import { findBarriers } from '../../support/io/barriers.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -30,11 +30,7 @@ test.before(async () => {
 })
 
 async function open(t: ExecutionContext, path: string, colorScheme: 'light' | 'dark' = 'light'): Promise<Page> {
-  const context = await browser.newContext({ reducedMotion: 'reduce', colorScheme })
-  t.teardown(() => context.close())
-  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  const page = await newPage(browser, gateway.url, { visitor: owner.visitor, t, colorScheme })
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/${path}`)
   return page
 }

@@ -1,6 +1,6 @@
 import { signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -10,12 +10,11 @@ const browser = use(test, startBrowser)
 
 test('an operator shares an alias between three models, sees the shares, and removes it', async t => {
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
-  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 900 } })
-  t.teardown(() => context.close())
-  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
-  page.on('pageerror', error => t.fail(error.message))
+  const page = await newPage(browser, gateway.url, {
+    visitor: owner.visitor,
+    t,
+    viewport: { width: 1280, height: 900 },
+  })
   await page.goto(`${gateway.url}/dashboard/operator/models?search=gpt-4o-mini`)
   await page.getByRole('button', { name: 'Edit gpt-4o-mini', exact: true }).click()
   const section = page.getByRole('region', { name: 'Shared aliases' })

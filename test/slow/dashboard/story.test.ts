@@ -6,7 +6,7 @@ import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { chatLine } from '../../support/batches/gateway.ts'
 import { startWorld, type World } from '../../support/chat/gateway.ts'
 import { eventually } from '../../support/gateway.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { download } from '../../support/io/download.ts'
 import { test } from '../../support/test.ts'
 import { Receiver, status } from '../../support/webhooks/receiver.ts'
@@ -35,9 +35,7 @@ test.before(async () => {
   browser = started[1]
   receiver = started[2]
   workers = startWorkers(world.gateway.services)
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
-  page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  page = await newPage(browser, world.gateway.url, { viewport: { width: 1280, height: 900 } })
   page.on('pageerror', error => problems.push(error.message))
   page.on('console', message => {
     // A refused request is part of the story; a broken page or policy is not.

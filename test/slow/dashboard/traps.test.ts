@@ -5,7 +5,7 @@ import { hashSecret } from '../../../shared/keys/secret.ts'
 import { setSuspension } from '../../../shared/keys/suspensions.ts'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
 
@@ -18,12 +18,7 @@ test.before(async () => {
 
 /** A page of the owner, or of another person. `~` in the path is their organisation. */
 async function open(t: ExecutionContext, path: string, who: SignedUp = owner): Promise<Page> {
-  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 900 } })
-  t.teardown(() => context.close())
-  await context.addCookies(who.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
-  page.on('pageerror', error => t.fail(error.message))
+  const page = await newPage(browser, gateway.url, { visitor: who.visitor, t, viewport: { width: 1280, height: 900 } })
   await page.goto(`${gateway.url}/dashboard${path.replace('~', `/${who.organisationId}`)}`)
   return page
 }

@@ -4,7 +4,7 @@ import { join, password, type SignedUp, signUp } from '../../support/dashboard/d
 import { totp } from '../../support/dashboard/totp.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { findBarriers } from '../../support/io/barriers.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { test } from '../../support/test.ts'
 
 let stores: Stores
@@ -41,16 +41,14 @@ test.after.always(async () => {
 
 /** A browser of its own, whose device makes passkeys and says that it knows its owner. */
 async function open() {
-  const context = await browser.newContext({ viewport: { width: 1100, height: 900 }, reducedMotion: 'reduce' })
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
-  const cdp = await context.newCDPSession(page)
+  const page = await newPage(browser, gateway.url, { viewport: { width: 1100, height: 900 } })
+  const cdp = await page.context().newCDPSession(page)
   await cdp.send('WebAuthn.enable')
   const options = { protocol: 'ctap2', transport: 'internal', hasResidentKey: true, hasUserVerification: true } as const
   await cdp.send('WebAuthn.addVirtualAuthenticator', {
     options: { ...options, isUserVerified: true, automaticPresenceSimulation: true },
   })
-  return { context, page }
+  return { context: page.context(), page }
 }
 
 async function signIn(email: string, on = page) {

@@ -6,7 +6,7 @@ import { fillMonth } from '../../../bench/lib/month.ts'
 import { join, type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually } from '../../support/gateway.ts'
 import { findBarriers } from '../../support/io/barriers.ts'
-import { showInColors, startBrowser } from '../../support/io/chromium.ts'
+import { newPage, showInColors, startBrowser } from '../../support/io/chromium.ts'
 import { download } from '../../support/io/download.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
 import { use, useGateway, useStores } from '../../support/use.ts'
@@ -27,12 +27,7 @@ test.before(async () => {
 })
 
 async function open(t: ExecutionContext, path: string, who: SignedUp = owner): Promise<Page> {
-  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1440, height: 900 } })
-  t.teardown(() => context.close())
-  await context.addCookies(who.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  const page = await context.newPage()
-  page.setDefaultTimeout(60_000)
-  page.on('pageerror', error => t.fail(error.message))
+  const page = await newPage(browser, gateway.url, { visitor: who.visitor, t, viewport: { width: 1440, height: 900 } })
   await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/${path}`)
   return page
 }

@@ -8,7 +8,7 @@ import { hashSecret } from '../../../shared/keys/secret.ts'
 import { runMaintenance } from '../../../workers/maintenance.ts'
 import { WebhookDeliveries } from '../../../workers/webhooks/deliveries.ts'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
-import { startBrowser } from '../../support/io/chromium.ts'
+import { newPage, startBrowser } from '../../support/io/chromium.ts'
 import { download } from '../../support/io/download.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway, useStores } from '../../support/use.ts'
@@ -44,10 +44,7 @@ test.afterEach.always(async t => {
 
 /** A person stands on a page, and has not clicked yet. */
 async function standOn(path: string, { visitor, organisationId }: SignedUp = owner): Promise<void> {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' })
-  await context.addCookies(visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
-  page = await context.newPage()
-  page.setDefaultTimeout(60_000)
+  page = await newPage(browser, gateway.url, { visitor, viewport: { width: 1440, height: 900 } })
   await page.goto(`${gateway.url}/dashboard${path.replace('~', `/${organisationId}`)}`)
   clicks = 0
 }

@@ -3,8 +3,9 @@ import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { libraryEnvironment, missingPackages, unpacked } from '../../../dev/debian.ts'
+import type { Visitor } from '../dashboard/dashboard.ts'
 
 const run = promisify(execFile)
 
@@ -31,6 +32,27 @@ const flags = [
 export async function startBrowser(): Promise<Browser> {
   const { file, env } = (await installed()) ?? (await downloaded())
   return chromium.launch({ executablePath: file, args: flags, env })
+}
+
+/** A page waits for so long for what it is to show, as `eventually` does. */
+const pageTimeoutMs = 60_000
+
+type PageOptions = BrowserContextOptions & {
+  /** Who is signed in; absent = nobody. */
+  visitor?: Pick<Visitor, 'cookies'> | undefined
+  /** The test that an error of the page fails, and at whose end it is closed; absent = the caller closes its context. */
+  t?: { teardown(run: () => unknown): void; fail(message: string): void }
+}
+
+/** An empty page in a context of its own, without animations. `url`: of the gateway. */
+export async function newPage(browser: Browser, url: string, { visitor, t, ...options }: PageOptions): Promise<Page> {
+  const context = await browser.newContext({ reducedMotion: 'reduce', ...options })
+  t?.teardown(() => context.close())
+  if (visitor) await context.addCookies(visitor.cookies.map(([name, value]) => ({ name, value, url })))
+  const page = await context.newPage()
+  page.setDefaultTimeout(pageTimeoutMs)
+  page.on('pageerror', error => t?.fail(error.message))
+  return page
 }
 
 /** Shows a page of the dashboard in light or dark colours, and waits until every colour has changed. */
