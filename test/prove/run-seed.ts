@@ -1,3 +1,4 @@
+import { requestDeadlineMs } from '../../shared/base/deadlines.ts'
 import { StripeEmulator, type StripeEvent } from '../emulators/stripe.ts'
 import { createAccount } from '../support/gateway.ts'
 import { startSentinels } from '../support/io/sentinel.ts'
@@ -41,6 +42,7 @@ export type SeedResult = {
 /** So little that the whole output an agent asks for cannot be reserved. */
 const agentsUsd = '3'
 const restWithinMs = 120_000
+const sweptWithinMs = 30_000
 /** The receiver refuses the first attempt of this share of the webhooks. */
 const refusedShare = 0.1
 /** In every run by this number, Redis is behind sentinels and fails over. */
@@ -146,13 +148,16 @@ async function proveWorld(proof: Proof): Promise<Omit<SeedResult, 'seed' | 'seco
   await world.allUp()
   card.heal()
   await Promise.all([load.stop(), payments.stop()])
-  const { tookMs, left } = await rest(world.services, restWithinMs)
+  // What an older Redis has reserved for requests that were over is released at their deadline.
+  const releasedByMs = Math.max(...lossyMs) + requestDeadlineMs(world.services.config) + sweptWithinMs
+  const withinMs = Math.max(restWithinMs, releasedByMs - Date.now())
+  const { tookMs, left } = await rest(world.services, withinMs)
   await card.stop()
   const isAtRest = Object.values(left).every(count => count === 0)
   log(`${isAtRest ? 'at rest' : `not at rest: ${JSON.stringify(left)}`} after ${(tookMs / 1_000).toFixed(1)} s`)
   const isExcused = ({ endedMs }: Direct) => lossyMs.some(atMs => Math.abs(endedMs - atMs) < unreplicatedMs)
   const breaches = [
-    ...(isAtRest ? [] : [`not at rest after ${restWithinMs} ms: ${JSON.stringify(left)}`]),
+    ...(isAtRest ? [] : [`not at rest after ${withinMs} ms: ${JSON.stringify(left)}`]),
     ...(await findBreaches(world, allAccounts, load, receiver, providers, isExcused)),
     ...(await payments.findBreaches()),
     ...(await card.findBreaches()),
