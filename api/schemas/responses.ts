@@ -101,5 +101,5 @@ export const responseEvent = z
   .meta({
     id: 'ResponseStreamEvent',
     description:
-      'An event of a streamed response. The last one is `response.completed`, `response.incomplete` or `response.failed`; `data: [DONE]` follows.',
+      'An event of a streamed response. The last one is `response.completed`, `response.incomplete` or `response.failed`, before which comes `error`; `data: [DONE]` follows.',
   })

@@ -230,6 +230,20 @@ class TranslatingResponsesRelay extends ResponsesRelay {
   }
 }
 
+/** The codes of failures that the request itself caused. */
+const ofRequest = new Set(['invalid_prompt', 'context_length_exceeded'])
+
+/**
+ * The two events with which OpenAI's API ends a response that fails
+ * (SwiftedMind/SwiftAgent, OpenAIStreamingErrorTests.swift). Many clients act on the first only, as the SDKs of OpenAI do: without it,
+ * LangChain takes what has come for the whole answer (langchain-ai/langchain#39039).
+ */
 function formatFailed(response: ResponsesObject, number: number): string {
-  return `${formatTypedEvent({ type: 'response.failed', sequence_number: number, response })}data: [DONE]\n\n`
+  const { code, message } = response.error!
+  const error = { type: ofRequest.has(code) ? 'invalid_request_error' : code, code, message, param: null }
+  return (
+    formatTypedEvent({ type: 'error', sequence_number: number, error }) +
+    formatTypedEvent({ type: 'response.failed', sequence_number: number + 1, response }) +
+    'data: [DONE]\n\n'
+  )
 }

@@ -13,13 +13,14 @@ const maxBytes = 4 * 1024 * 1024
 /** `response.created` and `response.queued` come before those of the run. */
 const firstRunEvent = 2
 
-/** The events that a reader makes himself: the first two, and the last. */
+/** The events that a reader makes himself: the first two, and the last. An `error` tells what the last one does. */
 const ownEvents: ReadonlySet<string> = new Set([
   'response.created',
   'response.queued',
   'response.completed',
   'response.incomplete',
   'response.failed',
+  'error',
 ])
 
 /**

@@ -170,7 +170,7 @@ export type UnnumberedResponsesEvent =
   | (AtItem & { type: 'response.function_call_arguments.done'; name: string; arguments: string })
   | (AtItem & { type: 'response.custom_tool_call_input.done'; input: string })
   | (AtItem & { type: 'response.compaction.compacting' })
-  | { type: 'error'; code: string | null; message: string; param: string | null }
+  | { type: 'error'; error: ResponsesError & { type: string; param: string | null } }
 
 /** An event of a streamed answer; `sequence_number` counts from 0. */
 export type ResponsesEvent = UnnumberedResponsesEvent & { sequence_number: number }

@@ -74,6 +74,18 @@ for (const { model, provider } of targets) {
     t.true((await requestsTo(provider, text))[0]!.raw.includes(image.toString('base64')))
   })
 
+  test.serial(
+    `200 @langchain/openai with Responses, ${provider}: a stream that breaks off is not taken for whole`,
+    async t => {
+      await t.throwsAsync(
+        async () => {
+          for await (const _chunk of await langChain.stream('upstream:cut'));
+        },
+        { message: /broke off/ },
+      )
+    },
+  )
+
   const runner = new Runner({
     modelProvider: new OpenAIProvider({ apiKey: liveKey, baseURL: baseUrl }),
     tracingDisabled: true,

@@ -11,6 +11,9 @@ export type EndedResponse = { id: string; output: readonly ResponsesOutputItem[]
 /** Matches the events that are read here, also with escapes in their names; most of a stream is passed on unread. */
 const readEvents = /"response\.(?:created|output_item\.done|completed|incomplete)"|\\u00[2-7]/
 
+/** On a socket an `error` is a turn that was refused: a response that fails ends with `response.failed` alone. */
+const errorEvent = '{"type":"error",'
+
 /** Response writer of one turn on a WebSocket: sends each event of the stream as a text frame. */
 export class TurnWriter implements ResponseWriter {
   gone = false
@@ -60,7 +63,7 @@ export class TurnWriter implements ResponseWriter {
     const frames: Buffer[] = []
     for (const one of splitEvents(stream)) {
       const data = parseEvent(one)?.data.trim()
-      if (data === undefined || data === '[DONE]') continue
+      if (data === undefined || data === '[DONE]' || data.startsWith(errorEvent)) continue
       const json = Buffer.from(data, encoding)
       if (readEvents.test(data)) this.#read(JSON.parse(json.toString()))
       frames.push(this.#named(json))

@@ -216,8 +216,10 @@ test.serial('a stream without usage is billed as it is shown; a truncated one en
   together.next(chatReply({ cutAfter: 3 }))
   const body = { ...request, stream: true }
   const text = await (await world.gateway.fetch('/v1/responses', { key: account.live, body })).text()
-  const [last, done] = dataOf(text).slice(-2)
+  const [error, last, done] = dataOf(text).slice(-3)
   t.is(done, '[DONE]')
+  t.like(openResponseEvent.parse(error), { type: 'error', error: { type: 'server_error', code: 'server_error' } })
+  t.is(error.sequence_number + 1, last.sequence_number)
   t.like(openResponseEvent.parse(last), { type: 'response.failed', response: { status: 'failed' } })
 })
 

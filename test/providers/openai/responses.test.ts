@@ -166,20 +166,21 @@ test.serial('a lower ceiling becomes max_output_tokens; an answer that it ends i
 })
 
 test.serial('streams that break end with `response.failed`, billed once for what was delivered', async t => {
-  for (const [reply, code] of [
-    [responsesReply({ cutAfter: 6 }), 'server_error'],
-    [responsesReply({ failAfter: 6 }), 'server_error'],
-    [responsesReply({ failAfter: 6, error: { code: 'rate_limit_exceeded', message: 'Slow' } }), 'rate_limit_exceeded'],
-    [
-      responsesReply({ failAfter: 6, error: { code: 'context_length_exceeded', message: 'Long' } }),
-      'context_length_exceeded',
-    ],
+  const failing = (code: string, message: string) => responsesReply({ failAfter: 6, error: { code, message } })
+  for (const [reply, code, type] of [
+    [responsesReply({ cutAfter: 6 }), 'server_error', 'server_error'],
+    [responsesReply({ failAfter: 6 }), 'server_error', 'server_error'],
+    [failing('rate_limit_exceeded', 'Slow'), 'rate_limit_exceeded', 'rate_limit_exceeded'],
+    [failing('context_length_exceeded', 'Long'), 'context_length_exceeded', 'invalid_request_error'],
   ] as const) {
     const account = await live()
     world.openai.next(reply)
     const { text, headers } = await post(account.live, { ...hi, stream: true })
     const all = dataOf(text)
     t.is(all.at(-1), '[DONE]')
+    const { message } = all.at(-2).response.error
+    t.deepEqual(all.at(-3).error, { type, code, message, param: null })
+    t.regex(text, /^event: error\ndata: \{"type":"error",/m)
     t.like(all.at(-2), {
       type: 'response.failed',
       response: { id: 'resp_emulated', status: 'failed', error: { code } },

@@ -115,6 +115,10 @@ export const openResponseEvent = z.discriminatedUnion('type', [
   event('response.completed', { ...numbered, response: openResponse }),
   event('response.incomplete', { ...numbered, response: openResponse }),
   event('response.failed', { ...numbered, response: openResponse }),
+  event('error', {
+    ...numbered,
+    error: z.strictObject({ type: z.string(), code: z.string(), message: z.string(), param: z.null() }),
+  }),
   event('response.output_item.added', { ...numbered, output_index: count, item }),
   event('response.output_item.done', { ...numbered, output_index: count, item }),
   event('response.content_part.added', { ...atPart, part: anyPart }),
