@@ -1,18 +1,23 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { isObject } from '../../shared/base/is-object.ts'
+import { validateRequest } from '../../shared/base/validate.ts'
 import { chatFormats } from '../../shared/chat/chat-formats.ts'
+import { FunctionCallsWriter } from '../../shared/chat/function-calls-writer.ts'
 import { run } from '../../shared/chat/run.ts'
 import type { ChatRunInput, Serve } from '../../shared/chat/run-input.ts'
 import { findStickyTarget, type NamingBody } from '../../shared/chat/sticky-target.ts'
 import type { RequestLabels } from '../../shared/engine/report.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
+import { isFlatTool } from '../../shared/kinds/flat-tools.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import type { Platform } from '../../shared/platform.ts'
+import { chatBodyOf } from '../../shared/providers/toolkit/responses-over-chat/chat-body.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../../shared/routing/features.ts'
 import { snapshotOf } from '../../shared/routing/options.ts'
 import { withServiceTier } from '../../shared/routing/pricing.ts'
 import { route } from '../../shared/routing/router.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
-import { endpoint, endpointWithoutKoa, type RequestWithoutKoa } from '../endpoint.ts'
+import { endpoint, endpointWithoutKoa, type JsonBody, type RequestWithoutKoa } from '../endpoint.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../schemas/core.ts'
 import { chatHeaders, directHeaders } from '../schemas/headers.ts'
 import { directErrors } from './model-errors.ts'
@@ -46,10 +51,11 @@ export const chatCompletions = endpointWithoutKoa({
   tag: 'Chat',
   summary: 'Create a chat completion',
   description:
-    'Accepts and returns the OpenAI chat format. `model: "auto"` lets the gateway choose the model. With `stream: true` the response is a stream of server-sent `chat.completion.chunk` events, terminated by `data: [DONE]`.',
+    'Accepts and returns the OpenAI chat format. `model: "auto"` lets the gateway choose the model. With `stream: true` the response is a stream of server-sent `chat.completion.chunk` events, terminated by `data: [DONE]`. A body with the `input` of a response in place of `messages` is taken as well.',
   access: { scope: 'chat' },
   headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, structuredHeader, ...labelHeaders],
   body: directKinds.chat,
+  readBody: body => (hasItems(body.value) ? inChatForm(body) : body),
   presets: 'chat',
   example,
   answers: {
@@ -60,8 +66,32 @@ export const chatCompletions = endpointWithoutKoa({
     },
   },
   errors: [...directErrors, 'service_tier_not_allowed'],
-  handle: request => runDirect('chat', request, chatFeatures(request.body, request.raw.length)),
+  handle(request) {
+    const { body, client } = request
+    const features = chatFeatures(body, request.raw.length)
+    if (!body.tools?.some(isFlatTool)) return runDirect('chat', request, features)
+    const { services, apiKey, raw, requestId, headers, logFields, releaseRaw } = request
+    const own = { services, apiKey, body, raw, requestId, headers, logFields, releaseRaw }
+    return runDirect('chat', { ...own, client: new FunctionCallsWriter(client) }, features)
+  },
 })
+
+/** Whether a body has the items of Responses in place of the messages of chat. */
+function hasItems(body: unknown): boolean {
+  if (!isObject(body) || !Array.isArray(body.input)) return false
+  const { messages } = body
+  return messages == null || (Array.isArray(messages) && messages.length === 0)
+}
+
+/**
+ * Cursor sends bodies of Responses to this route, and reads answers of chat (forum.cursor.com/t/159298, where its authors
+ * confirm it).
+ */
+function inChatForm({ value, raw }: JsonBody): JsonBody {
+  const { messages: _, ...body } = value as Record<string, unknown>
+  const chat = chatBodyOf(validateRequest(directKinds.responses, body, raw).body)
+  return { value: chat, raw: Buffer.from(JSON.stringify(chat)) }
+}
 
 export const completions = endpointWithoutKoa({
   method: 'post',

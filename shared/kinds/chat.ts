@@ -5,6 +5,7 @@ import type { Usage } from '../base/usage.ts'
 import { providerPreferences } from '../catalog/provider-preferences.ts'
 import { answerFormat } from './answer-format.ts'
 import { cacheControl, marked } from './cache-marks.ts'
+import { nestedChoice, nestedTool } from './flat-tools.ts'
 import { openRouterFields, paidFields, webSearchOptions } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
 
@@ -157,29 +158,25 @@ const callable = z.looseObject({
   parameters: z.record(z.string(), z.unknown()).optional().describe('A JSON Schema of the arguments.'),
   strict: z.boolean().optional().describe('Whether the arguments must fit the schema exactly.'),
 })
-const tool = z
-  .discriminatedUnion('type', [
-    z
-      .looseObject({
-        type: functionType,
-        function: callable,
-        ...marked,
-      })
-      .meta({ id: 'ChatFunctionTool' }),
-    z
-      .looseObject({ type: z.literal('custom'), custom: z.looseObject({ name: toolName }), ...marked })
-      .meta({ id: 'ChatCustomTool' }),
-  ])
-  .meta({ id: 'ChatTool' })
+const tool = alsoTaking(
+  z
+    .discriminatedUnion('type', [
+      z.looseObject({ type: functionType, function: callable, ...marked }).meta({ id: 'ChatFunctionTool' }),
+      z
+        .looseObject({ type: z.literal('custom'), custom: z.looseObject({ name: toolName }), ...marked })
+        .meta({ id: 'ChatCustomTool' }),
+    ])
+    .meta({ id: 'ChatTool' }),
+  nestedTool,
+)
 
-/** Mistral's name of `required` is `any` (mistralai, ToolChoiceEnum). */
 const toolChoice = alsoTaking(
   z.union([
     z.enum(['none', 'auto', 'required', 'validated']),
     z.looseObject({ type: z.literal('function'), function: z.looseObject({ name: z.string().min(1) }) }),
     z.looseObject({ type: z.enum(['custom', 'allowed_tools']) }),
   ]),
-  value => (value === 'any' ? 'required' : value),
+  nestedChoice,
 )
 
 const tokens = z.int().min(1).max(10_000_000)
