@@ -118,9 +118,10 @@ export async function withMemory<T>(
 /** Runs a request for a response with what it continues, and stores the response where the turn says so. */
 export async function runResponse(
   request: RunRequest<ResponsesRequest>,
-  { storage, session, begins, ...turn }: OpenTurn,
+  { storage, session, begins, body, raw }: OpenTurn,
 ): Promise<void> {
-  const features = responsesFeatures(turn.body, turn.raw.length)
+  const turn = { body, raw }
+  const features = responsesFeatures(body, raw.length)
   const naming = session === null ? request.body : { prompt_cache_key: session }
   await runDirect('responses', request, features, { naming, begins, turn, ...(storage && { storage }) })
 }

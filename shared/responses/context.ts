@@ -1,5 +1,12 @@
+import { isDeepStrictEqual } from 'node:util'
 import { editBody, memberText } from '../base/json-member.ts'
-import { inputItems, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
+import {
+  inputItems,
+  isItem,
+  type KnownResponsesItem,
+  type ResponsesItem,
+  type ResponsesRequest,
+} from '../kinds/responses.ts'
 
 /** A request for a response, with the bytes that it was read from. */
 export type ResponsesTurn = { body: ResponsesRequest; raw: Buffer }
@@ -16,6 +23,53 @@ export function withContext({ body, raw }: ResponsesTurn, items: readonly Respon
   const removed = { previous_response_id: undefined, conversation: undefined }
   const edited = editBody(raw, body, { ...removed, input }, inputText(body, raw, earlier))
   return { body: { ...rest, input }, raw: typeof edited === 'string' ? Buffer.from(edited) : edited }
+}
+
+/**
+ * Returns the request without what it repeats of the earlier items: LiveKit sends a call again with its output (livekit/agents#5136),
+ * the agents of Semantic Kernel the outputs of earlier rounds. OpenAI takes both; other dialects have one output for each call.
+ */
+export function withoutRepeats({ body, raw }: ResponsesTurn, earlier: readonly ResponsesItem[]): ResponsesTurn {
+  const items = inputItems(body)
+  if (!items.some(item => isCall(item) || isOutput(item))) return { body, raw }
+  const last = new Map<string, Exchange>()
+  for (const item of earlier)
+    if (isCall(item)) last.set(item.call_id, { call: item, output: null })
+    else if (isOutput(item) && last.has(item.call_id)) last.get(item.call_id)!.output = item
+  const input = items.filter(item => {
+    if (!isCall(item) && !isOutput(item)) return true
+    const exchange = last.get(item.call_id)
+    if (exchange && isRepeat(item, exchange)) return false
+    // What comes after a new call or output of this id belongs to that.
+    last.delete(item.call_id)
+    return true
+  })
+  if (input.length === items.length) return { body, raw }
+  return { body: { ...body, input }, raw: Buffer.from(editBody(raw, body, { input })) }
+}
+
+type ItemOf<T extends KnownResponsesItem['type']> = Extract<KnownResponsesItem, { type: T }>
+type CallItem = ItemOf<'function_call'> | ItemOf<'custom_tool_call'>
+type OutputItem = ItemOf<'function_call_output'> | ItemOf<'custom_tool_call_output'>
+/** The last call of an id among the earlier items, and its output, if that is there as well. */
+type Exchange = { call: CallItem; output: OutputItem | null }
+
+function isCall(item: ResponsesItem): item is CallItem {
+  return isItem(item, 'function_call') || isItem(item, 'custom_tool_call')
+}
+
+function isOutput(item: ResponsesItem): item is OutputItem {
+  return isItem(item, 'function_call_output') || isItem(item, 'custom_tool_call_output')
+}
+
+/** Whether an item is a call that waits for its output, or the output that a call has. */
+function isRepeat(item: CallItem | OutputItem, { call, output }: Exchange): boolean {
+  if (isOutput(item)) return output?.type === item.type && isDeepStrictEqual(output.output, item.output)
+  return output === null && call.name === item.name && argumentsOf(call) === argumentsOf(item)
+}
+
+function argumentsOf(call: CallItem): string {
+  return call.type === 'function_call' ? call.arguments : call.input
 }
 
 /** The new value of `input`, with the new items as the client wrote them. */

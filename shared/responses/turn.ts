@@ -10,14 +10,17 @@ import { isOutage } from '../io/outage.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import { directKinds } from '../kinds/index.ts'
 import { inputItems, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
-import { type ResponsesTurn, withContext } from './context.ts'
+import { type ResponsesTurn, withContext, withoutRepeats } from './context.ts'
 import { type Earlier, Room, readChain, readConversation } from './previous-items.ts'
 import { hasReferences, resolveReferences } from './references.ts'
 import type { ResponseServices } from './response-services.ts'
 import { type StoredTurn, TurnStorage } from './turn-storage.ts'
 
-/** A request with its earlier items; `storage` is null if nothing is stored. */
-export type OpenTurn = ResponsesTurn & {
+/** A request with its earlier items; `own`: the items that it adds to them, of which none is a reference. */
+export type ContinuedTurn = ResponsesTurn & { own: ResponsesItem[] }
+
+/** `storage` is null if nothing is stored. */
+export type OpenTurn = ContinuedTurn & {
   storage: ResponseStorage | null
   /** The session of the conversation for routing, if the request names none. */
   session: string | null
@@ -58,10 +61,11 @@ export async function openTurn(
   if (body.store === true || conversationId !== null) await services.files.quota.assertRoom(owner)
   const whole = await readWhole(services, owner, turn, held)
   if (!isStored && previousId === null && conversationId === null)
-    return { ...whole.turn, storage: null, session: whole.session, begins: false }
+    return { ...whole.turn, own: whole.own, storage: null, session: whole.session, begins: false }
   const session = sessionFor(named, whole)
   return {
     ...whole.turn,
+    own: whole.own,
     storage: new TurnStorage(services, {
       owner,
       keyId,
@@ -113,10 +117,12 @@ export async function expandTurn(
   { policy: { organisationId, environment } }: ResolvedKey,
   turn: ResponsesTurn,
   held: HeldBytes,
-): Promise<ResponsesTurn> {
-  if (neededField({ ...turn.body, store: null, background: null }) === null && !hasReferences(turn.body)) return turn
+): Promise<ContinuedTurn> {
+  if (neededField({ ...turn.body, store: null, background: null }) === null && !hasReferences(turn.body))
+    return { ...turn, own: inputItems(turn.body) }
   await storesResponses(services, organisationId, turn.body)
-  return (await readWhole(services, { organisationId, environment }, turn, held)).turn
+  const whole = await readWhole(services, { organisationId, environment }, turn, held)
+  return { ...whole.turn, own: whole.own }
 }
 
 /** The whole conversation as one request, its own input, and the session of what it continues or refers to. */
@@ -133,9 +139,10 @@ async function readWhole(
   const earlier = await readEarlier(services, owner, turn, room)
   if (earlier) await setImmediate()
   const resolved = await resolveReferences(services, owner, turn, { room, earlierIds: earlier?.ids ?? [] })
+  const added = earlier ? withoutRepeats(resolved.turn, earlier.items) : resolved.turn
   return {
-    turn: earlier ? combined(resolved.turn, earlier) : resolved.turn,
-    own: inputItems(resolved.turn.body),
+    turn: earlier ? combined(added, earlier) : added,
+    own: inputItems(added.body),
     session: earlier?.session ?? resolved.session,
   }
 }

@@ -13,7 +13,7 @@ import { newResponse } from '../../../shared/kinds/response-object.ts'
 import { inputItems, maxStreamIdLength, type ResponseCreate, responseCreate } from '../../../shared/kinds/responses.ts'
 import { refuseBackground, refusePrompt } from '../../../shared/kinds/stored-responses.ts'
 import type { Services } from '../../../shared/open-services.ts'
-import { type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
+import { type ResponsesTurn, withContext, withoutRepeats } from '../../../shared/responses/context.ts'
 import { ownId } from '../../../shared/responses/item-ids.ts'
 import { Room } from '../../../shared/responses/previous-items.ts'
 import { resolveReferences } from '../../../shared/responses/references.ts'
@@ -142,10 +142,8 @@ async function readTurn(context: ReadContext, frame: Buffer, writer: TurnWriter)
   const continued = await continueTurn(context, turn, generate)
   checkInput(continued, generate)
   const previousId = created.previous_response_id ?? null
-  const whole = inputItems(continued.body)
-  // The turn's own items, of which none is a reference any more.
-  const fresh = whole.slice(whole.length - inputItems(turn.body).length)
-  return { ...turn, generate, continued, input: { previousId, fresh, whole } }
+  const input = { previousId, fresh: continued.own, whole: inputItems(continued.body) }
+  return { ...turn, generate, continued, input }
 }
 
 /** The frame as the body of a request for a stream. */
@@ -174,9 +172,12 @@ async function continueTurn(
     await setImmediate()
     const earlierIds = earlier.flatMap(item => ownId(item) ?? [])
     const resolved = await resolveReferences(services, apiKey.policy, turn, { room, earlierIds })
-    return { ...withContext(resolved.turn, earlier), storage: null, session: null, begins: false }
+    const added = withoutRepeats(resolved.turn, earlier)
+    const whole = withContext(added, earlier)
+    return { ...whole, own: inputItems(added.body), storage: null, session: null, begins: false }
   }
-  if (isStateless(services, apiKey, body)) return { ...turn, storage: null, session: null, begins: false }
+  const own = inputItems(body)
+  if (isStateless(services, apiKey, body)) return { ...turn, own, storage: null, session: null, begins: false }
   try {
     if (!generate)
       return { ...(await expandTurn(services, apiKey, turn, held)), storage: null, session: null, begins: false }

@@ -122,8 +122,22 @@ class ConversationBuilder {
   end(compacts: boolean): ChatMessage[] {
     this.#endTurn()
     if (this.#messages.length === 0) throw invalid('input', 'The input needs at least one message with content.')
+    const last = this.#items.at(-1)
+    if (last && isOutput(last)) this.#endWithOutput()
     if (compacts) this.#addUser(compactionPrompt)
     return this.#messages
+  }
+
+  /**
+   * The output that ends the input is before what the model wrote between call and output, as outputs follow their calls directly.
+   * That text goes to the calls: the model is to answer the output, not to continue its own text.
+   */
+  #endWithOutput(): void {
+    const said = this.#messages.at(-1)!
+    const calling = this.#messages.findLast(message => message.role === 'assistant' && message.tool_calls?.length)
+    if (said.role !== 'assistant' || !calling || said === calling) return
+    this.#messages.pop()
+    calling.content = [said.content, calling.content].filter(Boolean).join('\n\n')
   }
 
   #addUser(text: string): void {
