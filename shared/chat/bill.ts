@@ -55,9 +55,12 @@ export function bill<K extends DirectKind>(billing: Billing, finished: FinishedC
     : billOf(billing, finished, resolved)
 }
 
-/** What a provider states it has used; null when that cannot be true, so that the gateway counts. */
+/**
+ * What a provider states it has used; null when that cannot be true, so that the gateway counts. So it does where a translation has
+ * put its own estimate, by the length of the texts, into the end of a stream.
+ */
 export function statedUsage(stated: Usage | null | undefined, { target, features }: CallLimits): Usage | null {
-  return stated ? plausibleUsage(stated, features && maxStatedTokens(features, target)) : null
+  return stated && !stated.estimated ? plausibleUsage(stated, features && maxStatedTokens(features, target)) : null
 }
 
 /**
