@@ -136,6 +136,97 @@ for (const [name, form] of Object.entries(servers)) {
   })
 }
 
+/** Asks a server that has chat only in each dialect; gives the texts of the streams. */
+async function streamedTexts(live: string, content = 'Hello') {
+  const only = { provider: { only: ['mistral'] } }
+  const messages = [{ role: 'user', content }]
+  const chat = { model: 'mistral-large-3', ...only, stream: true }
+  const asked: [string, object][] = [
+    ['/v1/chat/completions', { ...chat, messages, stream_options: { include_usage: true } }],
+    ['/v1/messages', { ...chat, messages, max_tokens: 100 }],
+    ['/v1/responses', { ...chat, input: content }],
+    [
+      '/v1beta/models/mistral-large-3:streamGenerateContent?alt=sse',
+      { contents: [{ role: 'user', parts: [{ text: content }] }], ...only },
+    ],
+  ]
+  const texts: string[] = []
+  for (const [path, body] of asked) texts.push(await (await world.gateway.fetch(path, { key: live, body })).text())
+  return texts
+}
+
+const wholeChoice = { index: 0, message: { role: 'assistant', content: 'Fine.' }, finish_reason: 'stop' }
+const wholeAnswer = {
+  id: 'cmpl-up',
+  object: 'chat.completion',
+  created: 1,
+  model: 'up',
+  choices: [wholeChoice],
+  usage: { prompt_tokens: 20, completion_tokens: 12, total_tokens: 32 },
+}
+
+for (const [name, reply] of [
+  ['as its body', json(200, wholeAnswer)],
+  ['in one event', events([`data: ${JSON.stringify(wholeAnswer)}\n\n`, 'data: [DONE]\n\n'])],
+] as const)
+  test.serial(`200 from a server that does not stream, but gives its whole answer ${name}: a stream`, async t => {
+    const { live } = await world.gateway.account()
+    chatOnly.next(reply, reply, reply, reply)
+    for (const text of await streamedTexts(live)) {
+      t.true(text.includes('Fine.'), text)
+      t.regex(text, /"(?:completion_tokens|output_tokens|candidatesTokenCount)":12\b/)
+    }
+  })
+
+test.serial('502 for a stream whose content is no text', async t => {
+  const { live } = await world.gateway.account()
+  const chunk = { ...wholeAnswer, object: 'chat.completion.chunk' }
+  const data = JSON.stringify({ ...chunk, choices: [{ index: 0, delta: { role: 'assistant', content: { a: 1 } } }] })
+  const reply = events([`data: ${data}\n\n`, 'data: [DONE]\n\n'])
+  chatOnly.next(reply, reply, reply, reply)
+  for (const text of await streamedTexts(live)) t.regex(text, /could not be understood/)
+})
+
+test.serial('200: an id that comes after the name is that of the same call', async t => {
+  const { live } = await world.gateway.account()
+  const fn = { name: 'get_time', arguments: '' }
+  const chunks = [
+    { tool_calls: [{ index: 0, type: 'function', function: fn }] },
+    { tool_calls: [{ index: 0, id: 'call_late', function: { arguments: '{}' } }] },
+    { tool_calls: [{ index: 0, id: 'call_next', type: 'function', function: { ...fn, arguments: '{}' } }] },
+  ].map(delta => ({ ...wholeAnswer, usage: undefined, choices: [{ index: 0, delta, finish_reason: null as unknown }] }))
+  chunks.at(-1)!.choices[0]!.finish_reason = 'tool_calls'
+  world.openai.next(events([...chunks.map(chunk => `data: ${JSON.stringify(chunk)}\n\n`), 'data: [DONE]\n\n']))
+  const { completions } = world.sdk(live).chat
+  const { choices } = await completions.stream({ model, messages: [question], tools: chatTools }).finalChatCompletion()
+  const calls = choices[0]!.message.tool_calls as OpenAI.ChatCompletionMessageFunctionToolCall[]
+  t.deepEqual(
+    calls.map(({ function: given }) => [given.name, given.arguments]),
+    [
+      ['get_time', '{}'],
+      ['get_time', '{}'],
+    ],
+  )
+})
+
+test.serial('200 without a usage: the tokens of a stream are counted alike in every dialect', async t => {
+  const { live } = await world.gateway.account()
+  const chunk = { ...wholeAnswer, object: 'chat.completion.chunk', usage: undefined }
+  const data = JSON.stringify({
+    ...chunk,
+    choices: [{ ...wholeChoice, delta: { content: 'Fine.' }, message: undefined }],
+  })
+  const reply = events([`data: ${data}\n\n`, 'data: [DONE]\n\n'])
+  chatOnly.next(reply, reply, reply, reply)
+  // Two bytes a token: by their number, it would be half of it.
+  const [chat, ...others] = (await streamedTexts(live, '7 '.repeat(3_000))).map(text => {
+    const counts = [...text.matchAll(/"(?:prompt_tokens|input_tokens|promptTokenCount)":(\d+)/g)]
+    return Number(counts.at(-1)?.[1])
+  })
+  t.true(chat! > 2_900, String(chat))
+  for (const prompt of others) t.true(Math.abs(prompt - chat!) < 30, `${prompt} and ${chat}`)
+})
+
 test.serial('200 with the events of OpenAI’s own calls as they were sent', async t => {
   const { live } = await world.gateway.account()
   const body = { model, stream: true, tools: chatTools, messages: [{ ...question, content: 'Weather in Oslo' }] }

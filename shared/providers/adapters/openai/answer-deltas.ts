@@ -4,7 +4,7 @@ import { isObject } from '../../../base/is-object.ts'
 import { type Called, type FinishReason, finishWith } from '../../../kinds/chat.ts'
 import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
 import { calledName } from '../../toolkit/called-name.ts'
-import type { Json } from '../../toolkit/json-fields.ts'
+import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { withTextContent } from './answer.ts'
 import { assertCallCount, identifies, isGiven, typeOf } from './tool-calls.ts'
 
@@ -76,7 +76,7 @@ export class AnswerDeltas {
   /** Whether a delta is as OpenAI's are. */
   isUsual(choice: number, { role, content, tool_calls: calls, function_call: fn }: Json): boolean {
     const progress = this.#progressOf(choice)
-    if (Array.isArray(content) || !(progress.hasRole || isGiven(role))) return false
+    if (!isOptionalText(content) || !(progress.hasRole || isGiven(role))) return false
     if (calls == null && fn == null) return true
     if (isObject(fn) && !isOptionalText(fn.arguments)) return false
     return Array.isArray(calls) ? areUsual(calls, progress) : calls == null
@@ -94,6 +94,7 @@ export class AnswerDeltas {
   complete(choice: number, given: Json, isLast: boolean): Json {
     const progress = this.#progressOf(choice)
     const delta = { ...withTextContent(given) }
+    if (!isOptionalText(delta.content)) throw invalidResponse(`the content of choice ${choice} is not text`)
     if (!progress.hasRole && !isGiven(delta.role)) delta.role = 'assistant'
     progress.hasRole = true
     if (Array.isArray(delta.tool_calls)) delta.tool_calls = deltasOf(delta.tool_calls.filter(isObject), progress)
@@ -150,15 +151,24 @@ function isOptionalText(value: unknown): boolean {
 }
 
 /** Whether nothing in a delta tells to which call it belongs. */
-function isAnonymous({ index, id, function: fn }: Json): boolean {
-  return !Number.isInteger(index) && !isGiven(id) && !(isObject(fn) && isGiven(fn.name))
+function isAnonymous(delta: Json): boolean {
+  return !Number.isInteger(delta.index) && !isGiven(delta.id) && !isNamed(delta)
 }
 
-/** The call that a delta continues; undefined when it begins one. Another id at the same index begins another call. */
-function knownCall({ index, id }: Json, progress: ChoiceProgress): OpenCall | undefined {
+function isNamed({ function: fn }: Json): boolean {
+  return isObject(fn) && isGiven(fn.name)
+}
+
+/**
+ * The call that a delta continues; undefined when it begins one. Another id at the same index begins another call, but an id without a
+ * name is that of a call which had none yet.
+ */
+function knownCall(delta: Json, progress: ChoiceProgress): OpenCall | undefined {
+  const { index, id } = delta
   const { calls } = progress
   if (Number.isInteger(index)) {
     const known = progress.at(index)
+    if (known && isGiven(id) && !isGiven(known.sourceId) && !isNamed(delta)) known.sourceId = id
     return known && (!isGiven(id) || id === known.sourceId) ? known : undefined
   }
   return isGiven(id) ? calls.find(call => call.sourceId === id) : undefined

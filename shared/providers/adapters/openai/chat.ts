@@ -57,6 +57,7 @@ import { completeCalls, completeFunction } from './tool-calls.ts'
  * - `stop` with calls becomes `tool_calls`, except where `tool_choice` names the function: there OpenAI itself says
  *   `stop`. `tool_calls` without calls becomes `stop`. `abort` is a failure.
  * - `created` is a whole number.
+ * - A whole answer to a request for a stream is one chunk.
  * - Thinking in a list becomes `reasoning_content`. Such parts are also accepted in the messages of a request.
  * - The usage is read where servers put it: `usage`, `x_groq.usage`, the choice; cached tokens at its top; tokens
  *   that only the total has are thoughts.

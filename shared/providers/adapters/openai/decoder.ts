@@ -40,7 +40,8 @@ class ChunkDecoder<C extends Chunk> implements StreamDecoder<C> {
     if (this.#isEnded || event.data === '') return []
     this.#isEnded = event.data.trim() === '[DONE]'
     if (this.#isEnded) return this.#reader.end?.() ?? []
-    const json = eventObject(event)
+    const given = eventObject(event)
+    const json = this.#finished.size === 0 ? asPieces(given) : given
     const chunk = this.#reader.read(json)
     if (!chunk && !isNote(json)) throw invalidResponse('an event of the stream is no chunk')
     if (!chunk) return []
@@ -73,6 +74,20 @@ function eventObject({ event, data }: SseEvent): Json {
 function isNote({ choices, message, ...names }: Json): boolean {
   if (choices !== undefined && choices !== null) return false
   return message === undefined && [names.object, names.type, names.id].some(name => typeof name === 'string')
+}
+
+/**
+ * A whole answer as one chunk: the same object if it is none. Servers that do not stream give it as the body (warpllm/warpllm#26) or in
+ * an event. Only the first event can be one: a later message repeats what came before.
+ */
+function asPieces(json: Json): Json {
+  const { choices } = json
+  if (!Array.isArray(choices) || choices.length === 0 || !choices.every(isWhole)) return json
+  return { ...json, choices: choices.map(({ message, ...choice }) => ({ ...choice, delta: message })) }
+}
+
+function isWhole(choice: unknown): choice is Json {
+  return isObject(choice) && isObject(choice.message) && (choice.delta === undefined || choice.delta === null)
 }
 
 /** The finish reason and a filter result may have no delta; a complete message or a text is not a chat chunk. */
