@@ -117,6 +117,34 @@ test.serial('200 from a server that streams whatever is asked for: the whole res
   t.is(choices[0]!.finish_reason, 'tool_calls', 'chat that is served by Responses')
 })
 
+for (const output of [[], undefined])
+  test.serial(`200: the items of a stream whose last event has the output ${JSON.stringify(output)}`, async t => {
+    const { live } = await world.gateway.account()
+    const server: Reply = (request, reply) => {
+      const item = { type: 'function_call', id: 'fc_1', call_id: 'call_1', name: 'clock', arguments: '{}' }
+      const text = { type: 'output_text', text: 'Wait.', annotations: [] }
+      const said = { type: 'message', id: 'msg_1', role: 'assistant', status: 'completed', content: [text] }
+      const usage = { input_tokens: 3, output_tokens: 4, total_tokens: 7 }
+      const response = { id: 'resp_1', object: 'response', created_at: 1, model: 'up', status: 'completed', usage }
+      const all = [
+        { type: 'response.created', response: { ...response, status: 'in_progress', output: [], usage: null } },
+        { type: 'response.output_item.done', output_index: 1, item },
+        { type: 'response.output_item.done', output_index: 0, item: said },
+        { type: 'response.completed', response: { ...response, output } },
+      ]
+      return events(all.map(event => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`))(request, reply)
+    }
+    world.openai.next(server, server)
+    const whole = await world.sdk(live).responses.create(asked)
+    const response = await world.gateway.fetch('/v1/responses', { key: live, body: { ...asked, stream: true } })
+    const last = dataOf(await response.text()).find(event => event.type === 'response.completed')
+    for (const given of [whole, last.response])
+      t.deepEqual(
+        given.output.map((item: Any) => item.type),
+        ['message', 'function_call'],
+      )
+  })
+
 test.serial('200 for a call that was cut off: its arguments stay as they are', async t => {
   const { live } = await world.gateway.account()
   const item = {

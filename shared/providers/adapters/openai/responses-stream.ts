@@ -19,6 +19,7 @@ export class ResponsesEventReader implements StreamDecoder<ResponsesEvent> {
   usage: Usage | undefined
   rewrote = false
   readonly #provider: ProviderRow
+  readonly #items = new EndedItems()
 
   constructor(provider: ProviderRow) {
     this.#provider = provider
@@ -32,7 +33,8 @@ export class ResponsesEventReader implements StreamDecoder<ResponsesEvent> {
   /** Throws a ProviderError when the event reports a failure or is malformed. */
   push({ data }: SseEvent): ResponsesEvent[] {
     if (this.done || data === '' || data.trim() === '[DONE]') return []
-    const event = parse(data)
+    const given = parse(data)
+    const event = this.#items.put(given)
     switch (event.type) {
       case 'response.created':
       case 'response.in_progress':
@@ -41,6 +43,7 @@ export class ResponsesEventReader implements StreamDecoder<ResponsesEvent> {
       case 'response.output_item.added':
       case 'response.output_item.done':
         if (!isObject(event.item) || typeof event.item.type !== 'string') throw invalidResponse('an item has no type')
+        if (event.type === 'response.output_item.done') this.#items.add(event, data.length)
         break
       case 'response.completed':
       case 'response.incomplete':
@@ -56,8 +59,36 @@ export class ResponsesEventReader implements StreamDecoder<ResponsesEvent> {
         throw reportedFailure(isObject(event.error) ? { error: event.error } : { error: event })
     }
     const complete = completeEvent(event)
-    this.rewrote = complete !== event
+    this.rewrote = complete !== given
     return [complete as ResponsesEvent]
+  }
+}
+
+/** The most characters of items that are kept: a last event may not be longer. */
+const maxKeptCharacters = 32 * 1024 * 1024
+
+/**
+ * The items of a stream, for servers whose last event has none of them (BerriAI/litellm#32724, bytedance/deer-flow#1928,
+ * QuantumNous/new-api#4362): clients take their answer from there, and so does what is stored.
+ */
+class EndedItems {
+  readonly #items = new Map<unknown, unknown>()
+  #characters = 0
+
+  add({ output_index: index = this.#items.size, item }: Json, characters: number): void {
+    this.#characters += characters
+    if (this.#characters > maxKeptCharacters) this.#items.clear()
+    else this.#items.set(index, item)
+  }
+
+  /** The last event with its items; any other as it is. */
+  put(event: TypedEvent): TypedEvent {
+    const { type, response } = event
+    if (!endings.has(type) || this.#items.size === 0 || !isObject(response)) return event
+    const { output } = response
+    if (Array.isArray(output) ? output.length > 0 : output !== undefined && output !== null) return event
+    const items = [...this.#items].sort(([a], [b]) => Number(a) - Number(b)).map(([, item]) => item)
+    return { ...event, response: { ...response, output: items } }
   }
 }
 
@@ -97,7 +128,9 @@ function completeEvent(event: Json): Json {
   return complete === response ? event : { ...event, response: complete }
 }
 
-function parse(data: string): Json & { type: string } {
+type TypedEvent = Json & { type: string }
+
+function parse(data: string): TypedEvent {
   let event: unknown
   try {
     event = JSON.parse(data)
@@ -107,5 +140,5 @@ function parse(data: string): Json & { type: string } {
   if (!isObject(event)) throw invalidResponse('an event is not an object')
   if (isObject(event.error) && event.type === undefined) throw reportedFailure(event)
   if (typeof event.type !== 'string') throw invalidResponse('an event has no type')
-  return event as Json & { type: string }
+  return event as TypedEvent
 }
