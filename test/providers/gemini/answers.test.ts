@@ -53,6 +53,15 @@ function folded(chunks: ChatChunk[]): Pick<ChatCompletion, 'choices' | 'usage'> 
   return { choices: [...choices.values()].sort((a, b) => a.index - b.index), ...(usage && { usage }) }
 }
 
+test('usage whose candidates are not counted: the rest of the total; none where nothing is counted', t => {
+  const usageOf = (usageMetadata: object) =>
+    chat.answer({ candidates: [candidate([{ text: 'a' }])], usageMetadata }, chatCall({})).usage
+  t.like(usageOf({ promptTokenCount: 10, totalTokenCount: 15 }), { prompt_tokens: 10, completion_tokens: 5 })
+  t.like(usageOf({ promptTokenCount: 10, thoughtsTokenCount: 7, totalTokenCount: 17 }), { completion_tokens: 7 })
+  t.like(usageOf({ promptTokenCount: 10, candidatesTokenCount: 2, totalTokenCount: 99 }), { completion_tokens: 2 })
+  t.is(usageOf({ trafficType: 'ON_DEMAND' }), undefined)
+})
+
 test('golden: usage', t => {
   const usageMetadata = {
     promptTokenCount: 100,

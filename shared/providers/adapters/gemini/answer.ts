@@ -139,11 +139,14 @@ export function finishReason(reason: string, output: { produced: boolean; called
   return output.called ? 'tool_calls' : 'stop'
 }
 
-/** Gemini counts thoughts separately, OpenAI as part of the completion. Undefined when nothing was counted. */
+/**
+ * Gemini counts thoughts separately, OpenAI as part of the completion. Undefined when nothing was counted: Vertex AI sometimes states the
+ * traffic type alone (neuron-core/neuron-ai#443).
+ */
 export function usageOf(metadata: UsageMetadata | undefined): Usage | undefined {
-  if (!metadata) return undefined
+  if (!metadata || counters.every(name => metadata[name] === undefined)) return undefined
   const prompt_tokens = (metadata.promptTokenCount ?? 0) + (metadata.toolUsePromptTokenCount ?? 0)
-  const completion_tokens = (metadata.candidatesTokenCount ?? 0) + (metadata.thoughtsTokenCount ?? 0)
+  const completion_tokens = completionTokens(metadata, prompt_tokens)
   const { promptTokensDetails, cacheTokensDetails, candidatesTokensDetails } = metadata
   const promptDetails = positive(prompt_tokens, {
     cached_tokens: metadata.cachedContentTokenCount,
@@ -163,6 +166,14 @@ export function usageOf(metadata: UsageMetadata | undefined): Usage | undefined 
     ...(promptDetails && { prompt_tokens_details: promptDetails }),
     ...(completionDetails && { completion_tokens_details: completionDetails }),
   }
+}
+
+const counters = ['promptTokenCount', 'candidatesTokenCount', 'thoughtsTokenCount', 'totalTokenCount'] as const
+
+/** The tokens of an answer; of one whose own count is absent (vercel/ai#17612), what the total has beside the prompt. */
+function completionTokens(metadata: UsageMetadata, promptTokens: number): number {
+  const { candidatesTokenCount: visible, thoughtsTokenCount: thoughts = 0, totalTokenCount: total = 0 } = metadata
+  return visible === undefined ? Math.max(thoughts, total - promptTokens) : visible + thoughts
 }
 
 function tokensOf(modality: string, details: UsageMetadata['promptTokensDetails']): number {

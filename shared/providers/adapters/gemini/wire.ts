@@ -46,6 +46,7 @@ const usageMetadata = z.object({
   toolUsePromptTokenCount: count,
   candidatesTokenCount: count,
   thoughtsTokenCount: count,
+  totalTokenCount: count,
   promptTokensDetails: details,
   cacheTokensDetails: details,
   candidatesTokensDetails: details,
