@@ -187,6 +187,35 @@ test.serial('502 for a stream whose content is no text', async t => {
   for (const text of await streamedTexts(live)) t.regex(text, /could not be understood/)
 })
 
+for (const name of ['', ' ', null, undefined])
+  test.serial(`200: a call with the name ${JSON.stringify(name)} has one, and can be handed back`, async t => {
+    const { live } = await world.gateway.account()
+    const { completions } = world.sdk(live).chat
+    const call = { id: 'call_1', type: 'function', function: { name, arguments: '{"city":"Oslo"}' } }
+    const message = { role: 'assistant', content: null, tool_calls: [call] }
+    const chunk = { ...wholeAnswer, object: 'chat.completion.chunk' }
+    const delta = { role: 'assistant', tool_calls: [{ index: 0, ...call }] }
+    const pieces = [
+      { ...chunk, usage: undefined, choices: [{ index: 0, delta, finish_reason: null }] },
+      { ...chunk, choices: [{ index: 0, delta: {}, finish_reason: 'tool_calls' }] },
+    ]
+    world.openai.next(
+      json(200, { ...wholeAnswer, choices: [{ index: 0, message, finish_reason: 'tool_calls' }] }),
+      events([...pieces.map(piece => `data: ${JSON.stringify(piece)}\n\n`), 'data: [DONE]\n\n']),
+    )
+    const body = { model, messages: [question], tools: chatTools }
+    const whole = await completions.create(body)
+    const streamed = await completions.stream(body).finalChatCompletion()
+    for (const { choices } of [whole, streamed]) {
+      const given = choices[0]!.message
+      const [{ id, function: fn }] = given.tool_calls as [OpenAI.ChatCompletionMessageFunctionToolCall]
+      t.deepEqual([fn.name, fn.arguments], ['unnamed_tool', '{"city":"Oslo"}'])
+      const result = { role: 'tool' as const, tool_call_id: id, content: 'There is no such tool.' }
+      const next = await completions.create({ ...body, messages: [question, given, result] })
+      t.truthy(next.choices[0])
+    }
+  })
+
 test.serial('200: an id that comes after the name is that of the same call', async t => {
   const { live } = await world.gateway.account()
   const fn = { name: 'get_time', arguments: '' }

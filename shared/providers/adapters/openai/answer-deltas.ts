@@ -6,7 +6,7 @@ import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
 import { calledName } from '../../toolkit/called-name.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { withTextContent } from './answer.ts'
-import { assertCallCount, identifies, isGiven, typeOf } from './tool-calls.ts'
+import { assertCallCount, identifies, isGiven, typeOf, unnamedTool } from './tool-calls.ts'
 
 /** A call in progress. `index` and `id` are what clients see, `source` and `sourceId` the server's own. */
 type OpenCall = {
@@ -99,7 +99,7 @@ export class AnswerDeltas {
     progress.hasRole = true
     if (Array.isArray(delta.tool_calls)) delta.tool_calls = deltasOf(delta.tool_calls.filter(isObject), progress)
     if (isObject(delta.function_call)) delta.function_call = functionDelta(delta.function_call, progress)
-    if (isLast) addMissingArguments(delta, progress)
+    if (isLast) addMissingParts(delta, progress)
     return delta
   }
 
@@ -112,7 +112,7 @@ export class AnswerDeltas {
   *unfinished(): Iterable<{ index: number; delta: Json }> {
     for (const [index, progress] of this.#choices) {
       const delta: Json = {}
-      addMissingArguments(delta, progress)
+      addMissingParts(delta, progress)
       if (Object.keys(delta).length > 0) yield { index, delta }
     }
   }
@@ -198,7 +198,7 @@ function begun(given: Json, progress: ChoiceProgress): Json {
   const begins = beginningOf(fn.arguments)
   const call = { index, source, id, sourceId: given.id, name, isFunction, hasArguments: !isBlank(begins) }
   progress.begin(call)
-  const called = { ...fn, ...(name && { name }), arguments: begins }
+  const called = { ...fn, name, arguments: begins }
   return { ...given, index, id, type, ...(call.isFunction && { function: called }) }
 }
 
@@ -253,11 +253,17 @@ function functionDelta(fn: Json, progress: ChoiceProgress): Json {
   return { ...fn, arguments: textOf(fn.arguments) }
 }
 
-/** Adds the arguments of calls that came without any: clients parse them. */
-function addMissingArguments(delta: Json, progress: ChoiceProgress): void {
-  const bare = progress.calls.filter(call => call.isFunction && !call.hasArguments)
-  for (const call of bare) call.hasArguments = true
-  const additions = bare.map(({ index }) => ({ index, function: { arguments: '{}' } }))
+/** Adds the names and arguments of calls that came without any: clients look for the tool, and parse the arguments. */
+function addMissingParts(delta: Json, progress: ChoiceProgress): void {
+  const bare = progress.calls.filter(call => call.isFunction && !(call.hasArguments && call.name))
+  const additions = bare.map(({ index, name, hasArguments }) => ({
+    index,
+    function: { ...(!name && { name: unnamedTool }), ...(!hasArguments && { arguments: '{}' }) },
+  }))
+  for (const call of bare) {
+    call.hasArguments = true
+    call.name ||= unnamedTool
+  }
   const given = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
   if (additions.length > 0) delta.tool_calls = [...given, ...additions]
   if (!progress.hasFunctionCall || progress.hasFunctionArguments) return

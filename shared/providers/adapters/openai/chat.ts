@@ -53,7 +53,7 @@ import { completeCalls, completeFunction } from './tool-calls.ts'
  *
  * - A call has `id`, `type`, arguments that are text, `"{}"` where there are none, and an `index` in streams. What
  *   begins another call is another id at the same index, or an id or a name where there is no index. A repeated id or
- *   name is left out: clients append it. Names have no control tokens.
+ *   name is left out: clients append it. Names have no control tokens, and a call without one is `unnamed_tool`.
  * - `stop` with calls becomes `tool_calls`, except where `tool_choice` names the function: there OpenAI itself says
  *   `stop`. `tool_calls` without calls becomes `stop`. `abort` is a failure.
  * - `created` is a whole number.

@@ -9,7 +9,7 @@ import type { ProviderError } from '../../provider-error.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { count, extrasOf, mapUnlessSame, normaliseUsage } from './answer.ts'
 import { reportedFailure } from './failure.ts'
-import { argumentsText } from './tool-calls.ts'
+import { argumentsText, isGiven, unnamedTool } from './tool-calls.ts'
 
 /** A response object with what the gateway reads. Throws a ProviderError `invalid_response`. */
 export function responseFrom(json: unknown): Json & { id: string; output: Json[] } {
@@ -44,11 +44,12 @@ function statusOf(given: unknown, ending: ResponsesStatus | null): unknown {
   return unfinished.has(given) ? 'incomplete' : ending
 }
 
-/** An item that has ended, with arguments that clients can parse if it is a call; one that was cut off stays as it is. */
+/** An item that has ended, with a name and arguments that clients can parse if it is a call; one that was cut off stays as it is. */
 export function completeItem(item: Json): Json {
   if (item.type !== 'function_call' || item.status === 'incomplete') return item
   const text = argumentsText(item.arguments)
-  return text === item.arguments ? item : { ...item, arguments: text }
+  const name = isGiven(item.name) ? item.name : unnamedTool
+  return text === item.arguments && name === item.name ? item : { ...item, name, arguments: text }
 }
 
 /** Codes of a failed response that concern its request. */

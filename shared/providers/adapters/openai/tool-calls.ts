@@ -15,6 +15,13 @@ export function argumentsText(value: unknown): string {
   return isWithoutArguments(text) ? '{}' : text
 }
 
+/**
+ * The name of a call that a model has made without one. Clients answer it as any call of a tool that they do not have, and the conversation
+ * goes on; no server takes a call without a name back (trpc-group/trpc-agent-go#2400, NousResearch/hermes-agent#55922,
+ * continuedev/continue#11645).
+ */
+export const unnamedTool = 'unnamed_tool'
+
 /** More calls than any model makes at once. Each is compared with the others, here and where an answer is translated. */
 const maxCalls = 2_048
 
@@ -47,14 +54,14 @@ function completeCall(call: Json, usedIds: ReadonlySet<unknown>): Json {
 }
 
 function withArguments(call: Json): Json {
-  const fn = isObject(call.function) ? completeFunction(call.function) : { name: '', arguments: '{}' }
+  const fn = isObject(call.function) ? completeFunction(call.function) : { name: unnamedTool, arguments: '{}' }
   return fn === call.function ? call : { ...call, function: fn }
 }
 
 /** A function's name and arguments, as in a call and in the older `function_call`. */
 export function completeFunction(fn: Json): Json {
   const text = argumentsText(fn.arguments)
-  const name = typeof fn.name === 'string' ? calledName(fn.name) : ''
+  const name = (typeof fn.name === 'string' && calledName(fn.name)) || unnamedTool
   return fn.arguments === text && fn.name === name ? fn : { ...fn, name, arguments: text }
 }
 
