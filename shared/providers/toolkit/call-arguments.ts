@@ -25,6 +25,20 @@ export function isWithoutArguments(text: string): boolean {
   return /^\s*(?:null|\[\s*\])?\s*$/.test(text)
 }
 
+/**
+ * Arguments that a server has encoded twice, encoded once: a text whose value is the text of an object (vllm-project/vllm#54964,
+ * tailcallhq/forgecode#2764). All others as they are.
+ */
+export function encodedOnce(text: string): string {
+  const value = isEncodedText(text) ? parseJsonOrNull(text) : null
+  return typeof value === 'string' && jsonObjectIn(value) ? value : text
+}
+
+/** Whether arguments begin as a text, which the arguments of no tool are. */
+export function isEncodedText(text: string): boolean {
+  return /^\s*"/.test(text)
+}
+
 /** The object that a text is as JSON; null for any other text. */
 export function jsonObjectIn(text: string): object | null {
   const value = parseJsonOrNull(text)

@@ -216,6 +216,38 @@ for (const name of ['', ' ', null, undefined])
     }
   })
 
+test.serial('200: arguments that are encoded twice become those of the call, whole and streamed', async t => {
+  const { live } = await world.gateway.account()
+  const { completions } = world.sdk(live).chat
+  const twice = JSON.stringify('{"city":"Oslo"}')
+  const call = (args: string) => ({
+    id: 'call_1',
+    type: 'function',
+    function: { name: 'get_weather', arguments: args },
+  })
+  const message = { role: 'assistant', content: null, tool_calls: [call(twice)] }
+  const chunk = { ...wholeAnswer, object: 'chat.completion.chunk' }
+  const pieces = [call(''), ...twice.match(/.{1,5}/g)!.map(args => ({ function: { arguments: args } }))]
+  const chunks = pieces.map(piece => ({
+    ...chunk,
+    usage: undefined,
+    choices: [{ index: 0, delta: { tool_calls: [{ index: 0, ...piece }] }, finish_reason: null }],
+  }))
+  const last = { ...chunk, choices: [{ index: 0, delta: {}, finish_reason: 'tool_calls' }] }
+  const streamed = events([...chunks, last].map(one => `data: ${JSON.stringify(one)}\n\n`).concat('data: [DONE]\n\n'))
+  world.openai.next(
+    json(200, { ...wholeAnswer, choices: [{ index: 0, message, finish_reason: 'tool_calls' }] }),
+    streamed,
+    streamed,
+  )
+  const body = { model, messages: [question], tools: chatTools }
+  for (const { choices } of [await completions.create(body), await completions.stream(body).finalChatCompletion()])
+    t.like(choices[0]!.message.tool_calls, [{ function: { name: 'get_weather', arguments: '{"city":"Oslo"}' } }])
+  const sdk = new Anthropic({ apiKey: live, baseURL: world.gateway.url, maxRetries: 0 })
+  const { content } = await sdk.messages.stream({ model, max_tokens: 500, messages: [question], tools }).finalMessage()
+  t.like(content, [{ type: 'tool_use', input: { city: 'Oslo' } }])
+})
+
 test.serial('200: an id that comes after the name is that of the same call', async t => {
   const { live } = await world.gateway.account()
   const fn = { name: 'get_time', arguments: '' }

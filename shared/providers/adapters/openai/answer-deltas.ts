@@ -2,7 +2,7 @@ import { asText } from '../../../base/as-text.ts'
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
 import { type Called, type FinishReason, finishWith } from '../../../kinds/chat.ts'
-import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
+import { encodedOnce, isEncodedText, isWithoutArguments } from '../../toolkit/call-arguments.ts'
 import { calledName } from '../../toolkit/called-name.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { withTextContent } from './answer.ts'
@@ -17,6 +17,8 @@ type OpenCall = {
   name: string
   isFunction: boolean
   hasArguments: boolean
+  /** Arguments that began as a text: they are kept back until they have come whole, as they may be encoded twice. */
+  encoded: string | null
 }
 
 /** One choice so far. */
@@ -138,12 +140,17 @@ function isUsual(call: unknown, progress: ChoiceProgress): boolean {
   if (!isObject(call) || !Number.isInteger(call.index)) return false
   const { id, function: fn } = call
   const known = progress.at(call.index)
-  if (known)
-    return known.index === call.index && !isGiven(id) && (!isObject(fn) || (!fn.name && isOptionalText(fn.arguments)))
+  if (known) return known.index === call.index && !isGiven(id) && (!isObject(fn) || continues(known, fn))
   if (!identifies(id) || !isGiven(call.type)) return false
   if (call.type !== 'function') return true
   if (!isObject(fn) || !isGiven(fn.name) || fn.name !== calledName(fn.name)) return false
-  return typeof fn.arguments === 'string' && fn.arguments === beginningOf(fn.arguments)
+  return typeof fn.arguments === 'string' && fn.arguments === beginningOf(fn.arguments) && !isEncodedText(fn.arguments)
+}
+
+/** Whether a function only adds arguments to its call that can be passed on. */
+function continues({ encoded, hasArguments }: OpenCall, { name, arguments: part }: Json): boolean {
+  if (name || encoded !== null || !isOptionalText(part)) return false
+  return hasArguments || typeof part !== 'string' || !isEncodedText(part)
 }
 
 function isOptionalText(value: unknown): boolean {
@@ -196,9 +203,9 @@ function begun(given: Json, progress: ChoiceProgress): Json {
   const source = Number.isInteger(given.index) ? (given.index as number) : index
   const isFunction = type === 'function'
   const begins = beginningOf(fn.arguments)
-  const call = { index, source, id, sourceId: given.id, name, isFunction, hasArguments: !isBlank(begins) }
+  const call = { index, source, id, sourceId: given.id, name, isFunction, hasArguments: false, encoded: null }
   progress.begin(call)
-  const called = { ...fn, name, arguments: begins }
+  const called = { ...fn, name, arguments: passedOn(begins, call) }
   return { ...given, index, id, type, ...(call.isFunction && { function: called }) }
 }
 
@@ -210,9 +217,17 @@ function continued(given: Json, call: OpenCall): Json {
   const piece = isGiven(name) ? calledName(name) : ''
   const addsName = piece !== '' && piece !== call.name && !piece.startsWith('<|')
   if (addsName) call.name += piece
-  call.hasArguments ||= !isBlank(fn.arguments)
-  const part = { ...rest, ...(addsName && { name: piece }), arguments: textOf(fn.arguments) }
+  const part = { ...rest, ...(addsName && { name: piece }), arguments: passedOn(textOf(fn.arguments), call) }
   return { ...others, index: call.index, function: part }
+}
+
+/** What clients get of a part of the arguments, which is recorded. */
+function passedOn(part: string, call: OpenCall): string {
+  const isEncoded = call.encoded !== null || (!call.hasArguments && isEncodedText(part))
+  call.hasArguments ||= !isBlank(part)
+  if (!isEncoded) return part
+  call.encoded = (call.encoded ?? '') + part
+  return ''
 }
 
 function record(given: Json, progress: ChoiceProgress): void {
@@ -225,7 +240,8 @@ function record(given: Json, progress: ChoiceProgress): void {
   }
   const { index, id, type } = given as { index: number; id: string; type: string }
   const isFunction = type === 'function'
-  progress.begin({ index, source: index, id, sourceId: id, name: asText(fn.name ?? ''), isFunction, hasArguments })
+  const name = asText(fn.name ?? '')
+  progress.begin({ index, source: index, id, sourceId: id, name, isFunction, hasArguments, encoded: null })
 }
 
 /** The first part of the arguments; '' for what servers write where there are none. */
@@ -255,14 +271,13 @@ function functionDelta(fn: Json, progress: ChoiceProgress): Json {
 
 /** Adds the names and arguments of calls that came without any: clients look for the tool, and parse the arguments. */
 function addMissingParts(delta: Json, progress: ChoiceProgress): void {
-  const bare = progress.calls.filter(call => call.isFunction && !(call.hasArguments && call.name))
-  const additions = bare.map(({ index, name, hasArguments }) => ({
-    index,
-    function: { ...(!name && { name: unnamedTool }), ...(!hasArguments && { arguments: '{}' }) },
-  }))
-  for (const call of bare) {
-    call.hasArguments = true
-    call.name ||= unnamedTool
+  const additions: Json[] = []
+  for (const call of progress.calls) {
+    const { index, isFunction, name, hasArguments, encoded } = call
+    if (!isFunction || (name && hasArguments && encoded === null)) continue
+    const rest = encoded === null ? !hasArguments && '{}' : encodedOnce(encoded)
+    additions.push({ index, function: { ...(!name && { name: unnamedTool }), ...(rest && { arguments: rest }) } })
+    Object.assign(call, { hasArguments: true, encoded: null, name: name || unnamedTool })
   }
   const given = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
   if (additions.length > 0) delta.tool_calls = [...given, ...additions]

@@ -1,6 +1,6 @@
 import { newId } from '../../../base/ids.ts'
 import { isObject } from '../../../base/is-object.ts'
-import { isWithoutArguments } from '../../toolkit/call-arguments.ts'
+import { encodedOnce, isWithoutArguments } from '../../toolkit/call-arguments.ts'
 import { calledName } from '../../toolkit/called-name.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 
@@ -8,11 +8,11 @@ import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 
 /**
  * The arguments of a call as JSON text. A call without arguments has none at all, null, '' or an empty list at some servers, an object
- * at others (OpenRouter before Bedrock and Vertex, Ollama, vLLM): clients parse what they get.
+ * at others (OpenRouter before Bedrock and Vertex, Ollama, vLLM), and others encode it twice: clients parse what they get.
  */
 export function argumentsText(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value ?? null)
-  return isWithoutArguments(text) ? '{}' : text
+  return isWithoutArguments(text) ? '{}' : encodedOnce(text)
 }
 
 /**
