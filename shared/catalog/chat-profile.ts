@@ -4,6 +4,15 @@ import { z } from 'zod'
 export const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 export type Effort = (typeof efforts)[number]
 
+/** The largest budgets of reasoning, in tokens, that count as low and as medium effort. */
+const maxLowBudget = 2_048
+const maxMediumBudget = 8_192
+
+export function effortOfBudget(tokens: number): Effort {
+  if (tokens <= maxLowBudget) return 'low'
+  return tokens <= maxMediumBudget ? 'medium' : 'high'
+}
+
 const fields = z.array(z.string().min(1)).min(1)
 
 /**

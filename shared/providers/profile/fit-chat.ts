@@ -28,6 +28,7 @@ import {
   Fitting,
   goesByResponses,
   hasFunctionTools,
+  nameEffort,
   nearestEffort,
   noTools,
 } from './fitting.ts'
@@ -44,6 +45,7 @@ export function fitChat(body: ChatRequest, target: Target, byResponses = false):
   const by = body.response_format ? emulationOf(body, target) : null
   const fitting = new Fitting(by ? withEmulatedFormat(body, by, target) : body, target, byResponses)
   fitting.structuredBy = by
+  nameEffort(fitting)
   // Tools first: their names occur in messages, and whether there are any decides upon effort and format.
   if (fitting.body.tools?.length) fitTools(fitting)
   else removeToolSettings(fitting)

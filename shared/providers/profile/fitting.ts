@@ -1,5 +1,6 @@
 import { GatewayError } from '../../base/errors.ts'
-import { type ChatProfile, type Effort, efforts } from '../../catalog/chat-profile.ts'
+import { isObject } from '../../base/is-object.ts'
+import { type ChatProfile, type Effort, effortOfBudget, efforts } from '../../catalog/chat-profile.ts'
 import { canReason, profileOf, servesResponses } from '../../catalog/traits.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
@@ -144,4 +145,59 @@ export function nearestEffort(
   const candidates = wanted === 'none' ? accepted : accepted.filter(one => one !== 'none')
   // Efforts are listed from the least to the greatest.
   return candidates.toSorted((a, b) => distance(a) - distance(b))[0]
+}
+
+type Json = Record<string, unknown>
+
+/**
+ * The fields that ask for reasoning in other words than `reasoning_effort`: OpenRouter's `reasoning`, with a budget or `enabled`
+ * (openrouter.ai/docs/guides/best-practices/reasoning-tokens), and Anthropic's `thinking`, which Anthropic's and LiteLLM's
+ * OpenAI-compatible APIs take (BerriAI/litellm#8971).
+ */
+const otherWords: Record<string, (value: Json) => Effort | null> = {
+  reasoning: effortOfReasoning,
+  thinking: effortOfThinking,
+}
+
+/**
+ * Says by `reasoning_effort` how much a request wants reasoned, if the target does not get the field that says so. A field that says more
+ * stays, and is named as left out.
+ */
+export function nameEffort(fitting: Fitting): void {
+  const body: Json = fitting.body
+  if (body.reasoning_effort != null) return
+  for (const field in otherWords) {
+    const value = body[field]
+    if (!isObject(value) || takes(fitting.target, field)) continue
+    const effort = otherWords[field]!(value)
+    if (effort === null) continue
+    fitting.set({ [field]: undefined, reasoning_effort: effort })
+    return
+  }
+}
+
+/** Whether a target is sent a field as it is: models with a thinking of their own, and strict servers, are not. */
+function takes({ provider, deployment }: Target, field: string): boolean {
+  if (deployment.traits?.thinking !== undefined) return false
+  return provider.quirks?.request_fields?.includes(field) ?? true
+}
+
+function effortOfReasoning({ max_tokens: budget, enabled, ...more }: Json): Effort | null {
+  if (Object.values(more).some(value => value != null)) return null
+  if (typeof budget === 'number') return budget > 0 ? effortOfBudget(budget) : 'none'
+  return enabled === true ? 'medium' : null
+}
+
+/** Adaptive thinking is at the effort `high` unless another is named. */
+function effortOfThinking({ type, budget_tokens: budget }: Json): Effort | null {
+  switch (type) {
+    case 'enabled':
+      return typeof budget === 'number' ? effortOfBudget(budget) : null
+    case 'adaptive':
+      return 'high'
+    case 'disabled':
+      return 'none'
+    default:
+      return null
+  }
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
-import type { Effort } from '../../../catalog/chat-profile.ts'
+import { type Effort, effortOfBudget } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { GenerateContentRequest, GenerationConfig } from '../../../kinds/generate-content.ts'
 import { asksFor, generateContentMembers } from '../../../kinds/request-members.ts'
@@ -74,9 +74,6 @@ function sampling(config: GenerationConfig) {
   }
 }
 
-/** The largest thinking budgets that count as low and medium effort. */
-const maxLowBudget = 2_048
-const maxMediumBudget = 8_192
 const levels: Record<string, Effort> = { MINIMAL: 'minimal', LOW: 'low', MEDIUM: 'medium', HIGH: 'high' }
 
 function effort({ thinkingConfig }: GenerationConfig): Pick<ChatRequest, 'reasoning_effort'> {
@@ -89,9 +86,7 @@ function effort({ thinkingConfig }: GenerationConfig): Pick<ChatRequest, 'reason
   }
   // -1 leaves it to the model.
   if (thinkingBudget === undefined || thinkingBudget < 0) return {}
-  if (thinkingBudget === 0) return { reasoning_effort: 'none' }
-  if (thinkingBudget <= maxLowBudget) return { reasoning_effort: 'low' }
-  return { reasoning_effort: thinkingBudget <= maxMediumBudget ? 'medium' : 'high' }
+  return { reasoning_effort: thinkingBudget === 0 ? 'none' : effortOfBudget(thinkingBudget) }
 }
 
 function responseFormat(config: GenerationConfig): Pick<ChatRequest, 'response_format'> {

@@ -1,4 +1,4 @@
-import { type Effort, efforts } from '../../../catalog/chat-profile.ts'
+import { type Effort, effortOfBudget, efforts } from '../../../catalog/chat-profile.ts'
 import { canReason } from '../../../catalog/traits.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import { isBlock, type MessagesRequest } from '../../../kinds/messages.ts'
@@ -7,10 +7,6 @@ import { invalid } from '../field-refusals.ts'
 import type { LocatedBlock } from './media.ts'
 import { returnedDetails } from './reasoning-state.ts'
 import { unexpectedTag } from './refusals.ts'
-
-/** The largest thinking budgets, in tokens, that count as low and as medium effort. */
-const maxLowBudget = 2_048
-const maxMediumBudget = 8_192
 
 /** The effort that `thinking` and `output_config.effort` ask for; undefined leaves it to the model. */
 export function requestedEffort({ thinking, output_config }: MessagesRequest): Effort | undefined {
@@ -29,11 +25,6 @@ export function requestedEffort({ thinking, output_config }: MessagesRequest): E
     default:
       throw unexpectedTag('thinking', thinking.type)
   }
-}
-
-function effortOfBudget(budgetTokens: number): Effort {
-  if (budgetTokens <= maxLowBudget) return 'low'
-  return budgetTokens <= maxMediumBudget ? 'medium' : 'high'
 }
 
 type Reasoning = Pick<Extract<ChatMessage, { role: 'assistant' }>, 'reasoning_content'>
