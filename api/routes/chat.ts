@@ -8,6 +8,7 @@ import type { ChatRunInput, Serve } from '../../shared/chat/run-input.ts'
 import { findStickyTarget, type NamingBody } from '../../shared/chat/sticky-target.ts'
 import type { RequestLabels } from '../../shared/engine/report.ts'
 import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
+import { withoutBlocks } from '../../shared/kinds/content-blocks.ts'
 import { isFlatTool } from '../../shared/kinds/flat-tools.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import type { Platform } from '../../shared/platform.ts'
@@ -55,7 +56,7 @@ export const chatCompletions = endpointWithoutKoa({
   access: { scope: 'chat' },
   headers: [...sessionHeaders, cacheMarksHeader, timeoutHeader, cacheHeader, structuredHeader, ...labelHeaders],
   body: directKinds.chat,
-  readBody: body => (hasItems(body.value) ? inChatForm(body) : body),
+  readBody: readChatBody,
   presets: 'chat',
   example,
   answers: {
@@ -76,21 +77,34 @@ export const chatCompletions = endpointWithoutKoa({
   },
 })
 
-/** Whether a body has the items of Responses in place of the messages of chat. */
-function hasItems(body: unknown): boolean {
-  if (!isObject(body) || !Array.isArray(body.input)) return false
-  const { messages } = body
-  return messages == null || (Array.isArray(messages) && messages.length === 0)
+/**
+ * Cursor sends bodies of Responses to this route, or messages with the blocks of Anthropic's API, and reads answers of chat
+ * (forum.cursor.com/t/159298, where its authors confirm it).
+ */
+function readChatBody(given: JsonBody): JsonBody {
+  const { value, raw } = given
+  if (!isObject(value)) return given
+  if (hasItems(value))
+    return withText(chatBodyOf(validateRequest(directKinds.responses, withoutMessages(value), raw).body))
+  return hasInputSchemas(value) ? withText(withoutBlocks(value)) : given
 }
 
-/**
- * Cursor sends bodies of Responses to this route, and reads answers of chat (forum.cursor.com/t/159298, where its authors
- * confirm it).
- */
-function inChatForm({ value, raw }: JsonBody): JsonBody {
-  const { messages: _, ...body } = value as Record<string, unknown>
-  const chat = chatBodyOf(validateRequest(directKinds.responses, body, raw).body)
-  return { value: chat, raw: Buffer.from(JSON.stringify(chat)) }
+/** Whether a body has the items of Responses in place of the messages of chat. */
+function hasItems({ input, messages }: Record<string, unknown>): boolean {
+  return Array.isArray(input) && (messages == null || (Array.isArray(messages) && messages.length === 0))
+}
+
+/** Whether a body has tools in the form of Anthropic: then its messages may have blocks. */
+function hasInputSchemas({ tools }: Record<string, unknown>): boolean {
+  return Array.isArray(tools) && tools.some(tool => isObject(tool) && tool.input_schema !== undefined)
+}
+
+function withoutMessages({ messages: _, ...body }: Record<string, unknown>): unknown {
+  return body
+}
+
+function withText(value: object): JsonBody {
+  return { value, raw: Buffer.from(JSON.stringify(value)) }
 }
 
 export const completions = endpointWithoutKoa({

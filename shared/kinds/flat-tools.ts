@@ -40,9 +40,14 @@ export function nestedChoice(choice: unknown): unknown {
   if (choice === 'any') return 'required' // Mistral's name (mistralai, ToolChoiceEnum).
   if (!isObject(choice) || choice.function !== undefined || choice.custom !== undefined) return choice
   const { type, name } = choice
-  if (typeof name !== 'string') return anthropicChoices[String(type)] ?? choice
+  if (typeof name !== 'string') return choices.get(type) ?? choice
   if (type === 'function' || type === 'tool') return { type: 'function', function: { name } }
   return type === 'custom' ? { type, custom: { name } } : choice
 }
 
-const anthropicChoices: Record<string, string> = { auto: 'auto', any: 'required', none: 'none' }
+/** The types of Anthropic's choices that are names in chat. */
+const choices: ReadonlyMap<unknown, string> = new Map([
+  ['auto', 'auto'],
+  ['any', 'required'],
+  ['none', 'none'],
+])

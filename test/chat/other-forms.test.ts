@@ -183,6 +183,69 @@ test.serial(
   },
 )
 
+const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+
+test.serial(
+  '200 for messages with the blocks of Anthropic: calls, results and images become those of chat',
+  async t => {
+    const source = { type: 'base64', media_type: 'image/png', data: png }
+    const use = (id: string, city: string) => ({ type: 'tool_use', id, name: 'weather', input: { city } })
+    const result = (id: string, more: object) => ({ type: 'tool_result', tool_use_id: id, ...more })
+    const cached = { cache_control: { type: 'ephemeral' } }
+    const messages = [
+      { role: 'system', content: 'Be brief.' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'Oslo, Rome, Bonn?', ...cached },
+          { type: 'image', source },
+        ],
+      },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'text', text: 'I look.' },
+          use('toolu_a', 'Oslo'),
+          use('toolu_b', 'Rome'),
+          use('toolu_c', 'Bonn'),
+        ],
+      },
+      {
+        role: 'user',
+        content: [
+          result('toolu_a', { content: [{ type: 'text', text: 'sunny' }] }),
+          result('toolu_b', { content: 'no such city', is_error: true }),
+          result('toolu_c', {}),
+          { type: 'text', text: 'Go on.' },
+        ],
+      },
+    ]
+    const tools = [{ name: 'weather', description: 'Weather', input_schema: schema }]
+    for (const model of ['claude-haiku-4-5', 'gpt-4o-mini']) {
+      const { status, text } = await ask({ model, messages, tools })
+      t.is(status, 200, text)
+    }
+    const sent = sentTo(openai).messages
+    const call = (id: string, city: string) => ({
+      id,
+      type: 'function',
+      function: { name: 'weather', arguments: JSON.stringify({ city }) },
+    })
+    t.deepEqual(sent[1].content[1], { type: 'image_url', image_url: { url: `data:image/png;base64,${png}` } })
+    t.deepEqual(sent[2].tool_calls, [call('toolu_a', 'Oslo'), call('toolu_b', 'Rome'), call('toolu_c', 'Bonn')])
+    t.deepEqual(sent.slice(3), [
+      { role: 'tool', tool_call_id: 'toolu_a', content: [{ type: 'text', text: 'sunny' }] },
+      { role: 'tool', tool_call_id: 'toolu_b', content: 'Error: no such city' },
+      { role: 'tool', tool_call_id: 'toolu_c', content: '' },
+      { role: 'user', content: [{ type: 'text', text: 'Go on.' }] },
+    ])
+    t.deepEqual(
+      sentTo(anthropic).messages[2].content.map(({ type }: { type: string }) => type),
+      ['tool_result', 'tool_result', 'tool_result', 'text'],
+    )
+  },
+)
+
 const user = { role: 'user', content: 'Hi' }
 for (const [what, body, param] of [
   ['a part of an unknown type', { input: [{ role: 'user', content: [{ type: 'x' }] }] }, 'input.0.content.0.type'],
@@ -194,6 +257,20 @@ for (const [what, body, param] of [
   ['an answer in the background', { input: [user], background: true }, 'background'],
   ['a call without its output', { input: [user, { ...agentTurn.input[2] }] }, 'input'],
   ['a tool without a name', { input: [user], tools: [{ type: 'function' }] }, 'tools.0.name'],
+  ['a tool that a provider runs, beside items', { input: [user], tools: [{ type: 'web_search' }] }, 'tools.0.type'],
+  [
+    'an image without its data',
+    {
+      messages: [{ role: 'user', content: [{ type: 'image', source: {} }] }],
+      tools: [{ name: 'x', input_schema: {} }],
+    },
+    'messages.0.content.0.type',
+  ],
+  [
+    'a choice of another type',
+    { messages: [user], tools: [nestedFunction], tool_choice: { type: 'toString' } },
+    'tool_choice.type',
+  ],
   ['a tool without a name in chat', { messages: [user], tools: [{ type: 'function' }] }, 'tools.0.function'],
   ['a tool that a provider runs', { messages: [user], tools: [{ type: 'x', name: 'y' }] }, 'tools.0.type'],
 ] as const)

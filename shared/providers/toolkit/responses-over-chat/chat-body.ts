@@ -5,7 +5,7 @@ import type { Target } from '../../contract.ts'
 import { customInput } from '../custom-tools.ts'
 import { unsupported } from './refusals.ts'
 import { toChatRequest } from './request.ts'
-import { type ClientTool, clientTools } from './tool-names.ts'
+import { type ClientTool, clientTools, hostedTools } from './tool-names.ts'
 
 /** Members that are said in another way in chat; all others are handed on as they are. */
 const translated = [
@@ -34,6 +34,8 @@ const anyTarget = {
  */
 export function chatBodyOf(body: ResponsesRequest): ChatRequest {
   for (const name of stateful) if (body[name]) throw unsupported(name, `\`${name}\` needs POST /v1/responses.`)
+  const hosted = body.tools?.findIndex(tool => hostedTools([tool]).length > 0) ?? -1
+  if (hosted >= 0) throw unsupported(`tools.${hosted}.type`, 'Tools that a provider runs need POST /v1/responses.')
   const others = Object.fromEntries(Object.entries(body).filter(([name]) => !isTranslated(name)))
   const chat = toChatRequest(body, anyTarget)
   const declared = clientTools(body)
