@@ -126,6 +126,7 @@ for (const [name, format] of Object.entries(formats)) {
     world.openai.next(name === 'responses' ? responsesReply({ cutAfter: 5 }) : chatReply({ cutAfter: 3 }))
     const broken = await t.throwsAsync<ApiError>(ask(t, format, prompt), { instanceOf: ApiError })
     t.not(broken.code, 'stream_ended', 'the gateway says it in the stream')
+    t.regex(broken.message, /broke off/)
     const response = await world.gateway.fetch(format.path, { key: account.live, body: format.body(prompt) })
     const whole = await response.text()
     const cut = new Response(whole.slice(0, whole.lastIndexOf('data: ')))

@@ -16,7 +16,8 @@ type Event = {
     usage?: { input_tokens: number; output_tokens: number } | null
     error?: Failure | null
   }
-} & Partial<Failure>
+  error?: Failure
+}
 
 export const responses: Format = {
   label: 'Responses',
@@ -34,7 +35,7 @@ export const responses: Format = {
     ...(tools.length > 0 && { tools: mapFunctions(tools, called => ({ type: 'function', ...called })) }),
     input: turns.flatMap(itemsOf),
   }),
-  read({ type, delta, output_index: key = 0, item, response, ...failure }: Event): Piece {
+  read({ type, delta, output_index: key = 0, item, response, error }: Event): Piece {
     switch (type) {
       case 'response.created':
         return { id: response!.id, model: response!.model }
@@ -54,7 +55,7 @@ export const responses: Format = {
       case 'response.failed':
         return { error: errorOf(response?.error) }
       case 'error':
-        return { error: errorOf(failure) }
+        return { error: errorOf(error) }
       default:
         return {}
     }
