@@ -76,9 +76,11 @@ export class AnswerDeltas {
   }
 
   /** Whether a delta is as OpenAI's are. */
-  isUsual(choice: number, { role, content, tool_calls: calls, function_call: fn }: Json): boolean {
+  isUsual(choice: number, delta: Json): boolean {
+    const { role, content, reasoning_content: thought, refusal, tool_calls: calls, function_call: fn } = delta
     const progress = this.#progressOf(choice)
     if (!isOptionalText(content) || !(progress.hasRole || isGiven(role))) return false
+    if (!isOptionalText(thought) || !isOptionalText(refusal)) return false
     if (calls == null && fn == null) return true
     if (isObject(fn) && !isOptionalText(fn.arguments)) return false
     return Array.isArray(calls) ? areUsual(calls, progress) : calls == null
@@ -99,7 +101,9 @@ export class AnswerDeltas {
     if (!isOptionalText(delta.content)) throw invalidResponse(`the content of choice ${choice} is not text`)
     if (!progress.hasRole && !isGiven(delta.role)) delta.role = 'assistant'
     progress.hasRole = true
-    if (Array.isArray(delta.tool_calls)) delta.tool_calls = deltasOf(delta.tool_calls.filter(isObject), progress)
+    const { tool_calls: calls } = delta
+    if (Array.isArray(calls)) delta.tool_calls = deltasOf(calls.filter(isObject), progress)
+    else if (calls) throw invalidResponse(`the tool calls of choice ${choice} are not a list`)
     if (isObject(delta.function_call)) delta.function_call = functionDelta(delta.function_call, progress)
     if (isLast) addMissingParts(delta, progress)
     return delta
@@ -153,7 +157,7 @@ function continues({ encoded, hasArguments }: OpenCall, { name, arguments: part 
   return hasArguments || typeof part !== 'string' || !isEncodedText(part)
 }
 
-function isOptionalText(value: unknown): boolean {
+export function isOptionalText(value: unknown): boolean {
   return value === undefined || value === null || typeof value === 'string'
 }
 

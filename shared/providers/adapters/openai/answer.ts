@@ -28,7 +28,8 @@ export function mapUnlessSame<T>(list: unknown[], read: (entry: unknown, positio
 export function normaliseHead(json: Json, provider: ProviderRow): Json {
   const usage = usageOf(json, provider)
   // Destructuring with rest is the most expensive step, and most responses have no field to omit.
-  const isPlain = json.obfuscation === undefined && json.provider === undefined && (usage || json.usage === undefined)
+  const { obfuscation: padding, provider: route, error } = json
+  const isPlain = (padding ?? route ?? error) === undefined && (usage || json.usage === undefined)
   const head = isPlain ? { ...json } : withoutOwn(json)
   if (typeof json.id !== 'string') head.id = ''
   if (!isUnixTime(json.created)) head.created = createdAt(json.created)
@@ -43,7 +44,7 @@ function usageOf(json: Json, provider: ProviderRow) {
   return extras === noExtras ? ownUsage : { ...ownUsage, ...extras }
 }
 
-function withoutOwn({ usage: _usage, obfuscation: _padding, provider: _route, ...others }: Json): Json {
+function withoutOwn({ usage: _usage, obfuscation: _padding, provider: _route, error: _none, ...others }: Json): Json {
   return others
 }
 

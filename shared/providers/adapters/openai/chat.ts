@@ -22,14 +22,15 @@ import {
   mapUnlessSame,
   normaliseHead,
   normaliseUsage,
+  textsOf,
   usageIn,
   withTextContent,
   withWholeCharacters,
 } from './answer.ts'
-import { AnswerDeltas } from './answer-deltas.ts'
+import { AnswerDeltas, isOptionalText } from './answer-deltas.ts'
 import { collectAnswer } from './collect-answer.ts'
 import { createDecoder } from './decoder.ts'
-import { reportedFailure } from './failure.ts'
+import { reportedFailure, reportsError } from './failure.ts'
 import {
   beginRequest,
   limitTokens,
@@ -96,7 +97,7 @@ export const chat: DirectAdapter<'chat'> = withReasoningState({
 
 function answer(json: unknown, { target, body }: Call<'chat'>): ChatCompletion {
   if (!isObject(json)) throw invalidResponse('it is not an object')
-  if (isObject(json.error)) throw reportedFailure(json)
+  if (reportsError(json)) throw reportedFailure(json)
   if (!Array.isArray(json.choices) || json.choices.length === 0) throw invalidResponse('it has no choices')
   const whole = normaliseHead(json, target.provider)
   whole.object = 'chat.completion'
@@ -198,7 +199,7 @@ type Head = Pick<ChatCompletion, 'id' | 'created' | 'model' | 'usage'>
 
 /** The fields that responses and chunks share, and the provider's other top-level fields. */
 function head(json: Json, provider: ProviderRow): Head {
-  const { usage: _usage, obfuscation: _padding, provider: _route, ...otherFields } = json
+  const { usage: _usage, obfuscation: _padding, provider: _route, error: _none, ...otherFields } = json
   const ownUsage = normaliseUsage(usageIn(json))
   return {
     ...otherFields,
@@ -217,10 +218,23 @@ function indexOf(choice: Json, position: number): number {
  * OpenRouter, Groq and vLLM name the reasoning text `reasoning`; DeepSeek, xAI and this gateway `reasoning_content`.
  */
 function withReasoning(message: Json): Json {
-  const named = withDetails(message)
+  const named = withPlainTexts(withDetails(message))
   if (typeof named.reasoning !== 'string') return named
   const { reasoning, ...otherFields } = named
   return { ...otherFields, reasoning_content: named.reasoning_content ?? reasoning }
+}
+
+/** The message without thinking and a refusal that are no text, which clients would show as `[object Object]`; a list has its texts. */
+function withPlainTexts(message: Json): Json {
+  const { reasoning_content: thought, refusal, ...others } = message
+  if (isOptionalText(thought) && isOptionalText(refusal)) return message
+  const { text, reasoning } = textsOf(Array.isArray(thought) ? thought : [thought])
+  const thinking = reasoning + text
+  return {
+    ...others,
+    ...(thinking && { reasoning_content: thinking }),
+    ...(typeof refusal === 'string' && { refusal }),
+  }
 }
 
 /** The message without malformed details, which no client could read. */

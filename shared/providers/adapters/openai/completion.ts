@@ -7,7 +7,7 @@ import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { extrasOf, finishReason, mapUnlessSame, normaliseHead, normaliseUsage, usageIn } from './answer.ts'
 import { createDecoder } from './decoder.ts'
-import { reportedFailure } from './failure.ts'
+import { reportedFailure, reportsError } from './failure.ts'
 import { beginRequest, post, requestUsage } from './request.ts'
 
 /** `POST /completions`, the legacy text completions. */
@@ -24,7 +24,7 @@ export const completion: DirectAdapter<'completion'> = {
   },
   answer(json, { target }) {
     if (!isObject(json)) throw invalidResponse('it is not an object')
-    if (isObject(json.error)) throw reportedFailure(json)
+    if (reportsError(json)) throw reportedFailure(json)
     if (!Array.isArray(json.choices) || json.choices.length === 0) throw invalidResponse('it has no choices')
     const whole = normaliseHead(json, target.provider)
     whole.object = 'text_completion'

@@ -1,7 +1,7 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { NativeEvent, SseEvent, StreamDecoder } from '../../stream-decoder.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
-import { reportedFailure } from './failure.ts'
+import { reportedFailure, reportsError } from './failure.ts'
 
 type Chunk = { choices: { index: number; finish_reason: unknown; delta?: unknown }[] }
 
@@ -66,7 +66,7 @@ function eventObject({ event, data }: SseEvent): Json {
   }
   if (!isObject(json)) throw invalidResponse('an event of the stream is not an object')
   const isError = event === 'error' || json.object === 'error' || json.type === 'error'
-  if (isError || (json.error !== undefined && json.error !== null)) throw reportedFailure(json)
+  if (isError || reportsError(json)) throw reportedFailure(json)
   return json
 }
 

@@ -6,7 +6,7 @@ import { base64Vector } from '../../toolkit/base64-vector.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { count, extrasOf, mapUnlessSame } from './answer.ts'
-import { reportedFailure } from './failure.ts'
+import { reportedFailure, reportsError } from './failure.ts'
 import { beginRequest, post, renameDimensions } from './request.ts'
 
 /** `POST /embeddings`. A server may ignore `encoding_format`: the response is converted to the requested encoding. */
@@ -20,7 +20,7 @@ export const embedding: DirectAdapter<'embedding'> = {
   },
   answer(json, { body, target }) {
     if (!isObject(json)) throw invalidResponse('it is not an object')
-    if (isObject(json.error)) throw reportedFailure(json)
+    if (reportsError(json)) throw reportedFailure(json)
     const inputs = inputCount(body.input)
     if (!Array.isArray(json.data) || json.data.length !== inputs)
       throw invalidResponse(`it does not have ${inputs} vectors`)
