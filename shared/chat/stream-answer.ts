@@ -1,6 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
-import type { TransportFault } from '../io/http.ts'
+import { isSuccess, type TransportFault } from '../io/http.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
@@ -69,16 +69,16 @@ class StreamedAnswer extends AnswerReceiver {
   }
 
   onData(chunk: Buffer, part: number): void {
-    if (this.status === 200) this.#step(chunk, part)
+    if (isSuccess(this.status)) this.#step(chunk, part)
     else this.addErrorText(chunk)
   }
 
   onPart(part: number): void {
-    if (this.status === 200) this.#step(null, part)
+    if (isSuccess(this.status)) this.#step(null, part)
   }
 
   onEnd(): void {
-    this.#end(this.status === 200 ? null : this.refusal())
+    this.#end(isSuccess(this.status) ? null : this.refusal())
   }
 
   onError(fault: TransportFault, error: Error): void {

@@ -23,18 +23,20 @@ function contentOf(chunks: { choices: { delta: { content?: string } }[] }[]): st
   return chunks.flatMap(({ choices }) => choices.map(({ delta }) => delta.content ?? '')).join('')
 }
 
-/** Every event of the answer in one packet. */
-const atOnce: Reply = (request, response) => {
-  const base = { id: 'c1', object: 'chat.completion.chunk', created: 7, model: 'up' }
-  const answer = `Echo: ${question}`
-  const prompt_tokens = promptTokens(request.body.messages)
-  const completion_tokens = tokensIn(answer)
-  const usage = { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
-  const deltas = (answer.match(/.{1,5}/gsu) ?? []).map(content => ({ delta: { content }, finish_reason: null }))
-  const chunks = [...deltas, { delta: {}, finish_reason: 'stop' }].map(one => ({ choices: [{ index: 0, ...one }] }))
-  const lines = [...chunks, { choices: [], usage }].map(one => `data: ${JSON.stringify({ ...base, ...one })}\n\n`)
-  response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`${lines.join('')}data: [DONE]\n\n`)
-}
+/** Every event of the answer in one packet, with this status. */
+const atOnce =
+  (status = 200): Reply =>
+  (request, response) => {
+    const base = { id: 'c1', object: 'chat.completion.chunk', created: 7, model: 'up' }
+    const answer = `Echo: ${question}`
+    const prompt_tokens = promptTokens(request.body.messages)
+    const completion_tokens = tokensIn(answer)
+    const usage = { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
+    const deltas = (answer.match(/.{1,5}/gsu) ?? []).map(content => ({ delta: { content }, finish_reason: null }))
+    const chunks = [...deltas, { delta: {}, finish_reason: 'stop' }].map(one => ({ choices: [{ index: 0, ...one }] }))
+    const lines = [...chunks, { choices: [], usage }].map(one => `data: ${JSON.stringify({ ...base, ...one })}\n\n`)
+    response.writeHead(status, { 'content-type': 'text/event-stream' }).end(`${lines.join('')}data: [DONE]\n\n`)
+  }
 
 const variants: [title: string, reply: Reply | ChatReplyOptions][] = [
   ['CRLF line ends', { eol: '\r\n' }],
@@ -42,7 +44,8 @@ const variants: [title: string, reply: Reply | ChatReplyOptions][] = [
   ['every byte a packet, CRLF, comments', { bytewise: true, eol: '\r\n', comments: true }],
   ['comments', { comments: true }],
   ['no [DONE]', { done: false }],
-  ['all events in one packet', atOnce],
+  ['all events in one packet', atOnce()],
+  ['the status 201, as of whole answers', atOnce(201)],
 ]
 for (const [title, reply] of variants) {
   for (const include_usage of [false, true]) {
