@@ -1,6 +1,6 @@
 import { isAscii } from 'node:buffer'
 import type { GatewayError } from '../base/errors.ts'
-import type { ShownUsage, Usage } from '../base/usage.ts'
+import { isCount, type ShownUsage, type Usage } from '../base/usage.ts'
 import { messagesErrorEvent } from '../engine/messages-error.ts'
 import { EventCutter, parseEvent, splitEvents } from '../io/sse.ts'
 import { isSearchResult, type MessageEvent, messageTexts } from '../kinds/messages.ts'
@@ -76,7 +76,9 @@ abstract class MessagesRelay extends EventRelay {
   restate(billed: ShownUsage): void {
     if (!this.#pending) return
     const isBilled = this.#info.isBilled(this.#counted, this.#lastUsage, billed)
-    this.passEvent(isBilled ? this.#pending : { ...this.#pending, usage: messagesUsage(billed) })
+    this.passEvent(
+      isBilled && statesOutput(this.#pending) ? this.#pending : { ...this.#pending, usage: messagesUsage(billed) },
+    )
   }
 
   formatEnding(): string {
@@ -92,13 +94,15 @@ abstract class MessagesRelay extends EventRelay {
     if (event.type === 'message_start') {
       const { usage } = event.message
       const begun = usageOfMessages({ input_tokens: 0, output_tokens: 0, ...withoutNull(usage ?? {}) })
-      if (this.#info.isBilled(begun, usage)) return event
+      // Clients read the counts of a message that has none as well.
+      if (isCount(usage?.input_tokens) && this.#info.isBilled(begun, usage)) return event
       return { ...event, message: { ...event.message, usage: messagesUsage(null) } }
     }
     if (event.type !== 'message_delta') return event
     const { prompt_tokens = 0, completion_tokens = 0 } = this.#counted ?? {}
     // Where none is stated, the bill may have a count of ours.
-    const isCertain = prompt_tokens > 0 && completion_tokens > 0 && !this.delaysCounts && !this.#pending
+    const hasCounts = prompt_tokens > 0 && completion_tokens > 0 && statesOutput(event)
+    const isCertain = hasCounts && !this.delaysCounts && !this.#pending
     if (isCertain && this.#info.isBilled(this.#counted, this.#lastUsage)) return event
     this.#pending = { ...event, delta: { ...this.#pending?.delta, ...event.delta } }
     return null
@@ -120,6 +124,8 @@ abstract class MessagesRelay extends EventRelay {
         this.upstreamId = event.message.id
         this.upstreamModel = event.message.model || null
         this.#lastUsage = { ...event.message.usage }
+        // That of the first tokens: an answer whose end states none would be billed as if it had no more.
+        delete this.#lastUsage.output_tokens
         break
       case 'content_block_start':
         this.hasOutput = true
@@ -257,6 +263,11 @@ class TranslatingMessagesRelay extends MessagesRelay {
       this.passEvent({ ...shown, message: { ...shown.message, id: this.#id, model: this.#model } })
     else if (shown) this.passEvent(shown)
   }
+}
+
+/** Whether the end of a message has its output count, as clients expect: `@anthropic-ai/sdk` throws where it has no usage. */
+function statesOutput({ usage }: MessageDelta): boolean {
+  return isCount(usage?.output_tokens)
 }
 
 function textOf(delta: object): string {

@@ -1,7 +1,7 @@
 import Anthropic from '@anthropic-ai/sdk'
 import { sse } from '../../emulators/anthropic.ts'
 import { events } from '../../emulators/emulator.ts'
-import { chargedNano, generationOf, startWorld } from '../../support/chat/gateway.ts'
+import { chargedNano, expectedNano, generationOf, startWorld } from '../../support/chat/gateway.ts'
 import { test } from '../../support/test.ts'
 import { use } from '../../support/use.ts'
 
@@ -302,3 +302,38 @@ test.serial('a stream that breaks pays its searches, and the prompt for each rea
   // Four readings; the results of one search are 10,000 tokens.
   t.true(booked.promptTokens > 54_000 && booked.promptTokens < 55_000, String(booked.promptTokens))
 })
+
+const head = { id: 'msg_02', type: 'message', role: 'assistant', model: 'm', content: [], stop_reason: null }
+const end = { type: 'message_delta', delta: { stop_reason: 'end_turn', stop_sequence: null } }
+
+const begun = { input_tokens: 25, output_tokens: 1 }
+
+for (const [title, first, last] of [
+  ['its end', begun, undefined],
+  ['its end: null', begun, null],
+  ['its beginning and its end', undefined, undefined],
+  ['its beginning: null', null, { input_tokens: 25, output_tokens: 700 }],
+] as const)
+  test.serial(
+    `200 for a stream without a usage at ${title}: the SDK reads counts, and all output is charged`,
+    async t => {
+      const account = await world.gateway.account()
+      const sdk = new Anthropic({ apiKey: account.live, baseURL: world.gateway.url, maxRetries: 0 })
+      const all = [
+        { type: 'message_start', message: { ...head, usage: first } },
+        ...block(0, emptyText, ...text('word '.repeat(700))),
+        { ...end, usage: last },
+        { type: 'message_stop' },
+      ]
+      world.anthropic.next(events(all.map(sse)))
+      const messages = [{ role: 'user' as const, content: 'Hello' }]
+      const { usage } = await sdk.messages
+        .stream({ model: 'claude-sonnet-4-5', max_tokens: 2_000, messages })
+        .finalMessage()
+      t.true(usage.output_tokens > 690, String(usage.output_tokens))
+      const { input_tokens: prompt_tokens, output_tokens: completion_tokens } = usage
+      if (first) t.is(prompt_tokens, 25)
+      const charged = { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
+      t.is(await chargedNano(world, account), expectedNano('claude-sonnet-4-5', charged))
+    },
+  )
