@@ -84,6 +84,13 @@ for (const [title, change] of [
   })
 }
 
+test('overloaded: an error in an answer of 200, in either dialect', t => {
+  const json = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
+  const native = anthropic.direct.messages!
+  for (const answer of [() => adapter.answer(json, callForAnswer), () => native.answer(json, callForAnswer as never)])
+    t.is(t.throws(answer, { instanceOf: ProviderError })?.reason, 'overloaded')
+})
+
 test('invalid_response: an answer that is no object', t => {
   for (const json of [null, 'text', []]) {
     t.is(t.throws(() => adapter.answer(json, callForAnswer), { instanceOf: ProviderError })?.reason, 'invalid_response')

@@ -3,8 +3,9 @@ import { sumUsages, type Usage } from '../../../base/usage.ts'
 import { type ChatCompletion, finishWith, type ToolCall } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
-import { invalidResponse, objectIn, textIn } from '../../toolkit/json-fields.ts'
+import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
+import { errorFrom } from './failure.ts'
 
 /** The model's own reason for a refusal; null if it did not refuse or gives none. */
 export function refusalText(stopReason: string, details: unknown): string | null {
@@ -126,12 +127,19 @@ const counterNames = [
   'thinking_tokens',
 ]
 
+/** The message that an answer is. Throws the ProviderError that it reports: some servers do so with 200, as in their streams. */
+export function messageIn(json: unknown): Json {
+  const message = objectIn(json, 'message')
+  if (message.type === 'error') throw errorFrom(message.error)
+  return message
+}
+
 /**
  * Converts a complete message to a chat completion. `asked1hCache`: see `Counters`. Throws a ProviderError
  * `invalid_response` when it is malformed.
  */
 export function completionFrom(json: unknown, asked1hCache: boolean): ChatCompletion {
-  const message = objectIn(json, 'message')
+  const message = messageIn(json)
   if (!Array.isArray(message.content)) throw invalidResponse('content is not a list')
   const stopReason = textIn(message.stop_reason, 'stop_reason')
   const texts: string[] = []

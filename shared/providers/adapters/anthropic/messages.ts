@@ -5,7 +5,7 @@ import type { Message } from '../../../kinds/messages.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { invalidResponse, objectIn, textIn } from '../../toolkit/json-fields.ts'
 import { withDropped } from '../../toolkit/request-fields.ts'
-import { Counters } from './answer.ts'
+import { Counters, messageIn } from './answer.ts'
 import { version } from './chat.ts'
 import { imageUrlsIn } from './fetched-images.ts'
 import { editedBody, refuseMembers, refuseUnpriced } from './messages-request.ts'
@@ -21,7 +21,7 @@ export const messages: DirectAdapter<'messages'> = {
     return post('/v1/messages', call)
   },
   answer(json) {
-    const message = objectIn(json, 'message')
+    const message = messageIn(json)
     textIn(message.id, 'id')
     textIn(message.stop_reason, 'stop_reason')
     if (!Array.isArray(message.content)) throw invalidResponse('content is not a list')
