@@ -1,5 +1,6 @@
 import Anthropic from '@anthropic-ai/sdk'
 import { operatorActor } from '../../../shared/io/audit.ts'
+import { events } from '../../emulators/emulator.ts'
 import { reasoningState } from '../../emulators/openai-responses.ts'
 import { answersError } from '../../support/api/edge.ts'
 import { startWorld } from '../../support/chat/gateway.ts'
@@ -119,3 +120,43 @@ test.serial('200 by a model that takes functions in Responses only; 400 for what
   t.like(sent(), { path: '/v1/responses', body: { reasoning: { effort: 'low' } } })
   await answersError(t, await request({ stop: ['x'] }), 'unsupported_capability', 'stop')
 })
+
+const said = {
+  type: 'message',
+  id: 'msg_1',
+  role: 'assistant',
+  status: 'completed',
+  content: [{ type: 'output_text', text: 'I look.', annotations: [] }],
+}
+const called = {
+  type: 'function_call',
+  id: 'fc_1',
+  call_id: 'call_1',
+  name: 'get_weather',
+  arguments: '{"city":"Oslo"}',
+}
+const response = { id: 'resp_1', object: 'response', created_at: 1, model: 'up', status: 'completed' }
+const counted = { ...response, usage: { input_tokens: 3, output_tokens: 4, total_tokens: 7 } }
+const begun = { type: 'response.created', response: { ...response, status: 'in_progress', output: [], usage: null } }
+const ended = [said, called].map((item, index) => ({ type: 'response.output_item.done', output_index: index, item }))
+
+for (const [title, all] of [
+  ['whole items', [begun, ...ended, { type: 'response.completed', response: { ...counted, output: [said, called] } }]],
+  [
+    'whole items, and none at the end',
+    [begun, ...ended, { type: 'response.completed', response: { ...counted, output: [] } }],
+  ],
+  ['its end alone', [begun, { type: 'response.completed', response: { ...counted, output: [said, called] } }]],
+] as const)
+  test.serial(`200 Messages from a stream that has ${title}: its text and its call`, async t => {
+    const { live } = await account()
+    world.openai.next(events(all.map(event => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)))
+    const sdk = new Anthropic({ apiKey: live, baseURL: world.gateway.url, maxRetries: 0 })
+    const tools = [{ name: 'get_weather', input_schema: schema }]
+    const messages = [{ role: 'user' as const, content: asked }]
+    const { content } = await sdk.messages.stream({ model, max_tokens: 500, messages, tools }).finalMessage()
+    t.like(content, [
+      { type: 'text', text: 'I look.' },
+      { type: 'tool_use', input: { city: 'Oslo' } },
+    ])
+  })

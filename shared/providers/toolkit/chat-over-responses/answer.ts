@@ -13,11 +13,9 @@ type Summary = Item<'reasoning'>['summary']
 /** A complete response as a chat completion. */
 export function toCompletion(response: ResponsesObject, usage: Usage | undefined): ChatCompletion {
   const { id, created_at: created, model, output } = response
-  const parts = output.flatMap(item =>
-    item.type === 'message' && Array.isArray(item.content) ? item.content.filter(isObject) : [],
-  )
-  const text = parts.map(part => (part.type === 'output_text' ? textIn(part.text, 'a text') : '')).join('')
-  const refusal = parts.map(part => (part.type === 'refusal' ? textIn(part.refusal, 'a refusal') : '')).join('')
+  const said = output.map(textsOfItem)
+  const text = said.map(one => one.text).join('')
+  const refusal = said.map(one => one.refusal).join('')
   const calls = output.flatMap(item => (isCall(item) ? toolCall(item) : []))
   const thoughts = output.map(item => (item.type === 'reasoning' ? summaryOf(item.summary) : '')).filter(Boolean)
   const details = output.flatMap(reasoningDetails)
@@ -43,6 +41,14 @@ export function toCompletion(response: ResponsesObject, usage: Usage | undefined
     ],
     ...(usage && { usage }),
   }
+}
+
+/** The text and the refusal of a message; '' of other items. */
+export function textsOfItem(item: ResponsesOutputItem): { text: string; refusal: string } {
+  const parts = item.type === 'message' && Array.isArray(item.content) ? item.content.filter(isObject) : []
+  const text = parts.map(part => (part.type === 'output_text' ? textIn(part.text, 'a text') : '')).join('')
+  const refusal = parts.map(part => (part.type === 'refusal' ? textIn(part.refusal, 'a refusal') : '')).join('')
+  return { text, refusal }
 }
 
 /** What stands between the parts of a summary. */

@@ -3,7 +3,7 @@ import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import type { ResponsesEvent, ResponsesObject, ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
 import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../../stream-decoder.ts'
 import { textIn } from '../json-fields.ts'
-import { argumentsOf, type CallItem, finishOf, isCall, stateOf, summaryBreak } from './answer.ts'
+import { argumentsOf, type CallItem, finishOf, isCall, stateOf, summaryBreak, textsOfItem } from './answer.ts'
 import { stateDetail, summaryDetail } from './reasoning.ts'
 
 /** A call that has begun: its index among the calls, and how much of its arguments was passed on. */
@@ -17,6 +17,8 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
   /** By the place of the item in the output. */
   readonly #calls = new Map<number, OpenCall>()
   #hasSummary = false
+  /** The places of items whose text came in deltas, or that have ended. */
+  readonly #told = new Set<number>()
 
   constructor(decoder: StreamDecoder<ResponsesEvent>, model: string) {
     super(decoder)
@@ -33,8 +35,10 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
         this.#begin(event.response)
         return []
       case 'response.output_text.delta':
+        this.#told.add(event.output_index)
         return this.#delta({ content: textIn(event.delta, 'a delta') })
       case 'response.refusal.delta':
+        this.#told.add(event.output_index)
         return this.#delta({ refusal: textIn(event.delta, 'a delta') })
       case 'response.reasoning_summary_part.added':
         return this.#hasSummary ? this.#addSummary(event.output_index, summaryBreak) : []
@@ -87,8 +91,11 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
     return this.#call({ index, custom: { input: text } } as unknown as DeltaCall)
   }
 
-  /** What the whole item has beyond the events before. */
+  /** What the whole item has beyond the events before. Some servers give texts in it alone (bytedance/deer-flow#1928). */
   #endItem(place: number, item: ResponsesOutputItem): ChatChunk[] {
+    const isTold = this.#told.has(place)
+    this.#told.add(place)
+    if (item.type === 'message') return isTold ? [] : this.#addTexts(item)
     const state = stateOf(item)
     if (state !== null) return this.#delta({ reasoning_details: [stateDetail(place, state)] })
     if (!isCall(item)) return []
@@ -97,10 +104,18 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
     return [...begun, ...this.#addArguments(place, rest)]
   }
 
+  #addTexts(item: ResponsesOutputItem): ChatChunk[] {
+    const { text, refusal } = textsOfItem(item)
+    return [...(text ? this.#delta({ content: text }) : []), ...(refusal ? this.#delta({ refusal }) : [])]
+  }
+
+  /** The end, with the items if none was told before. */
   #finish(response: ResponsesObject): ChatChunk[] {
     const { usage } = this.decoder
+    const isTold = this.#told.size > 0 || this.#calls.size > 0
+    const items = isTold ? [] : response.output.flatMap((item, place) => this.#endItem(place, item))
     const [last] = this.#delta({}, finishOf(response, this.#calls.size > 0))
-    return [{ ...last!, ...(usage && { usage }) }]
+    return [...items, { ...last!, ...(usage && { usage }) }]
   }
 
   #call(call: DeltaCall): ChatChunk[] {
