@@ -224,17 +224,17 @@ function withReasoning(message: Json): Json {
   return { ...otherFields, reasoning_content: named.reasoning_content ?? reasoning }
 }
 
-/** The message without thinking and a refusal that are no text, which clients would show as `[object Object]`; a list has its texts. */
+/**
+ * The message without thinking that is no text, which clients would show as `[object Object]`; a list has its texts. Throws a ProviderError
+ * for a refusal that is none, which must not be lost.
+ */
 function withPlainTexts(message: Json): Json {
-  const { reasoning_content: thought, refusal, ...others } = message
-  if (isOptionalText(thought) && isOptionalText(refusal)) return message
+  const { reasoning_content: thought, ...others } = message
+  if (!isOptionalText(message.refusal)) throw invalidResponse('the refusal is not text')
+  if (isOptionalText(thought)) return message
   const { text, reasoning } = textsOf(Array.isArray(thought) ? thought : [thought])
   const thinking = reasoning + text
-  return {
-    ...others,
-    ...(thinking && { reasoning_content: thinking }),
-    ...(typeof refusal === 'string' && { refusal }),
-  }
+  return { ...others, ...(thinking && { reasoning_content: thinking }) }
 }
 
 /** The message without malformed details, which no client could read. */
