@@ -5,7 +5,7 @@ import { type Called, type FinishReason, finishWith } from '../../../kinds/chat.
 import { encodedOnce, isEncodedText, isWithoutArguments } from '../../toolkit/call-arguments.ts'
 import { calledName } from '../../toolkit/called-name.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
-import { withTextContent } from './answer.ts'
+import { isOptionalText, withTextContent } from './answer.ts'
 import { assertCallCount, identifies, isGiven, typeOf, unnamedTool } from './tool-calls.ts'
 
 /** A call in progress. `index` and `id` are what clients see, `source` and `sourceId` the server's own. */
@@ -155,10 +155,6 @@ function isUsual(call: unknown, progress: ChoiceProgress): boolean {
 function continues({ encoded, hasArguments }: OpenCall, { name, arguments: part }: Json): boolean {
   if (name || encoded !== null || !isOptionalText(part)) return false
   return hasArguments || typeof part !== 'string' || !isEncodedText(part)
-}
-
-export function isOptionalText(value: unknown): boolean {
-  return value === undefined || value === null || typeof value === 'string'
 }
 
 /** Whether nothing in a delta tells to which call it belongs. */

@@ -48,6 +48,16 @@ function withoutOwn({ usage: _usage, obfuscation: _padding, provider: _route, er
   return others
 }
 
+/** Whether an answer or an event reports an error: servers that have none may say so by an empty one. */
+export function reportsError({ error }: Json): boolean {
+  return isObject(error) ? Object.keys(error).length > 0 : Boolean(error)
+}
+
+/** Whether a member is a text, or absent. */
+export function isOptionalText(value: unknown): boolean {
+  return value === undefined || value === null || typeof value === 'string'
+}
+
 /** Names of servers beside OpenAI's own. */
 const finishReasons = new Map<unknown, FinishReason>([
   ['length', 'length'],

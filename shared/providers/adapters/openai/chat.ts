@@ -19,18 +19,20 @@ import { withSessionMarks } from '../../toolkit/session-marks.ts'
 import {
   extrasOf,
   finishReason,
+  isOptionalText,
   mapUnlessSame,
   normaliseHead,
   normaliseUsage,
+  reportsError,
   textsOf,
   usageIn,
   withTextContent,
   withWholeCharacters,
 } from './answer.ts'
-import { AnswerDeltas, isOptionalText } from './answer-deltas.ts'
+import { AnswerDeltas } from './answer-deltas.ts'
 import { collectAnswer } from './collect-answer.ts'
 import { createDecoder } from './decoder.ts'
-import { reportedFailure, reportsError } from './failure.ts'
+import { reportedFailure } from './failure.ts'
 import {
   beginRequest,
   limitTokens,

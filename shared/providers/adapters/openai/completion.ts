@@ -5,9 +5,17 @@ import { type Completion, type CompletionChoice, usualMaxTokens } from '../../..
 import type { DirectAdapter } from '../../contract.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { assertTakesInput } from '../../toolkit/token-inputs.ts'
-import { extrasOf, finishReason, mapUnlessSame, normaliseHead, normaliseUsage, usageIn } from './answer.ts'
+import {
+  extrasOf,
+  finishReason,
+  mapUnlessSame,
+  normaliseHead,
+  normaliseUsage,
+  reportsError,
+  usageIn,
+} from './answer.ts'
 import { createDecoder } from './decoder.ts'
-import { reportedFailure, reportsError } from './failure.ts'
+import { reportedFailure } from './failure.ts'
 import { beginRequest, post, requestUsage } from './request.ts'
 
 /** `POST /completions`, the legacy text completions. */

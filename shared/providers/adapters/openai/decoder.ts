@@ -1,7 +1,8 @@
 import { isObject } from '../../../base/is-object.ts'
 import type { NativeEvent, SseEvent, StreamDecoder } from '../../stream-decoder.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
-import { reportedFailure, reportsError } from './failure.ts'
+import { reportsError } from './answer.ts'
+import { reportedFailure } from './failure.ts'
 
 type Chunk = { choices: { index: number; finish_reason: unknown; delta?: unknown }[] }
 

@@ -5,8 +5,8 @@ import type { DirectAdapter } from '../../contract.ts'
 import { base64Vector } from '../../toolkit/base64-vector.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { assertTakesInput } from '../../toolkit/token-inputs.ts'
-import { count, extrasOf, mapUnlessSame } from './answer.ts'
-import { reportedFailure, reportsError } from './failure.ts'
+import { count, extrasOf, mapUnlessSame, reportsError } from './answer.ts'
+import { reportedFailure } from './failure.ts'
 import { beginRequest, post, renameDimensions } from './request.ts'
 
 /** `POST /embeddings`. A server may ignore `encoding_format`: the response is converted to the requested encoding. */

@@ -86,11 +86,6 @@ export function failure(status: number, headers: Headers, body: string): Provide
   return errorFrom(readFault(parseJsonOrText(body)), status, retryAfterMs(headers))
 }
 
-/** Whether an answer or an event reports an error: servers that have none may say so by an empty one. */
-export function reportsError({ error }: Json): boolean {
-  return isObject(error) ? Object.keys(error).length > 0 : Boolean(error)
-}
-
 /** Classifies an error object inside a stream or inside a response with status 200. */
 export function reportedFailure(json: Json): ProviderError {
   return errorFrom(readFault(json), null, null)
