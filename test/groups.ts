@@ -114,6 +114,7 @@ const longest = [
   'realtime',
   'wallet-ledger',
   'chat-streams',
+  'chat-translation',
   'accounts',
   'openai',
   'responses',
