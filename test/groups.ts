@@ -159,6 +159,11 @@ const longest = [
   'slow/deploy/redis-shards.test.ts',
   'slow/responses/background-crash.test.ts',
   'slow/realtime/drain.test.ts',
+  'slow/wallet/files-in-requests.test.ts',
+  'slow/wallet/small-wallets.test.ts',
+  'slow/wallet/money-histories.test.ts',
+  'slow/webhooks/workers.test.ts',
+  'slow/realtime/leaks.test.ts',
 ]
 const places = new Map(longest.map((name, place) => [join(tests, pathOf(name)), place]))
 

@@ -62,8 +62,8 @@ const faults: Record<Dialect, Fault[]> = {
     ['the finish reason error', framed([chatChunk({}, 'error')]), broken],
     ['the finish reason of a server out of resources', framed([chatChunk({}, 'insufficient_system_resource')]), broken],
     [
-      'a whole message',
-      framed([{ choices: [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }] }, '[DONE]']),
+      'a message that is a text',
+      framed([{ choices: [{ index: 0, message: 'x', finish_reason: 'stop' }] }, '[DONE]']),
       nonsense,
     ],
     ['a text completion', framed([{ choices: [{ index: 0, text: 'x', finish_reason: null }] }]), nonsense],
@@ -163,6 +163,11 @@ for (const dialect of dialects) {
     )
   }
 }
+
+test.serial('200, then one error event, billed as delivered, openai: a whole message', t => {
+  const text = framed([{ choices: [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }] }, '[DONE]'])
+  return checkBroken(t, 'openai', ['', text, nonsense])
+})
 
 for (const payloads of [['[DONE]'], [{ ...chatChunk({}), choices: [], usage: counts }, '[DONE]']]) {
   test.serial(`200 from another provider, openai: an end without a beginning (${payloads.length})`, async t => {

@@ -218,7 +218,7 @@ const parts = texts.map(text => piece(text))
 const growingParts = texts.map((text, index) =>
   piece(text, undefined, { usageMetadata: { ...geminiCounts, candidatesTokenCount: index + 1 } }),
 )
-const { candidatesTokenCount: _count, ...promptOnly } = geminiCounts
+const { promptTokenCount, totalTokenCount } = geminiCounts
 const gemini: [title: string, payloads: Payloads, expected?: Expected][] = [
   ['no usage', [...parts, piece(null, 'STOP')], { usage: null }],
   ['usage on every event, growing', [...growingParts, piece(null, 'STOP', metadata)]],
@@ -237,7 +237,15 @@ const gemini: [title: string, payloads: Payloads, expected?: Expected][] = [
     [...parts, piece(null, 'STOP', { usageMetadata: { ...geminiCounts, candidatesTokenCount: 3 } }), metadata],
   ],
   ['usage before the text only', [piece('', undefined, metadata), ...parts, piece(null, 'STOP')], { usage: null }],
-  ['usage that counts no text', [...parts, piece(null, 'STOP', { usageMetadata: promptOnly })], { usage: null }],
+  [
+    'usage that counts no text',
+    [...parts, piece(null, 'STOP', { usageMetadata: { promptTokenCount } })],
+    { usage: null },
+  ],
+  [
+    'usage that counts the text in its total only',
+    [...parts, piece(null, 'STOP', { usageMetadata: { promptTokenCount, totalTokenCount } })],
+  ],
   ['the finish twice', [...parts, piece(null, 'STOP'), piece(null, 'STOP', metadata)]],
   [
     'empty candidates',
