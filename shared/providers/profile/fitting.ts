@@ -164,10 +164,9 @@ const otherWords: Record<string, (value: Json) => Effort | null> = {
  * stays, and is named as left out.
  */
 export function nameEffort(fitting: Fitting): void {
-  const body: Json = fitting.body
-  if (body.reasoning_effort != null) return
-  for (const field in otherWords) {
-    const value = body[field]
+  const { reasoning_effort: named, reasoning, thinking } = fitting.body as Json
+  if (named != null || (reasoning ?? thinking) == null) return
+  for (const [field, value] of Object.entries({ reasoning, thinking })) {
     if (!isObject(value) || takes(fitting.target, field)) continue
     const effort = otherWords[field]!(value)
     if (effort === null) continue

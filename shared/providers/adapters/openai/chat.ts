@@ -231,9 +231,9 @@ function withReasoning(message: Json): Json {
  * for a refusal that is none, which must not be lost.
  */
 function withPlainTexts(message: Json): Json {
-  const { reasoning_content: thought, ...others } = message
   if (!isOptionalText(message.refusal)) throw invalidResponse('the refusal is not text')
-  if (isOptionalText(thought)) return message
+  if (isOptionalText(message.reasoning_content)) return message
+  const { reasoning_content: thought, ...others } = message
   const { text, reasoning } = textsOf(Array.isArray(thought) ? thought : [thought])
   const thinking = reasoning + text
   return { ...others, ...(thinking && { reasoning_content: thinking }) }
