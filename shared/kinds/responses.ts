@@ -294,6 +294,20 @@ export function isItem<T extends KnownResponsesItem['type']>(
   return item.type === type
 }
 
+type ItemOf<T extends KnownResponsesItem['type']> = Extract<KnownResponsesItem, { type: T }>
+export type ToolCallItem = ItemOf<'function_call'> | ItemOf<'custom_tool_call'>
+export type ToolOutputItem = ItemOf<'function_call_output'> | ItemOf<'custom_tool_call_output'>
+
+/** Whether an input item is a call of a function or of a custom tool. */
+export function isToolCall(item: ResponsesItem): item is ToolCallItem {
+  return isItem(item, 'function_call') || isItem(item, 'custom_tool_call')
+}
+
+/** Whether an input item is the output of such a call. */
+export function isToolOutput(item: ResponsesItem): item is ToolOutputItem {
+  return isItem(item, 'function_call_output') || isItem(item, 'custom_tool_call_output')
+}
+
 /** Whether an input item is a message; their `type` may be absent. */
 export function isMessageItem(item: ResponsesItem): item is ResponsesMessage {
   return item.type === 'message' || (item.type === undefined && item.role !== undefined)

@@ -2,10 +2,12 @@ import { isDeepStrictEqual } from 'node:util'
 import { editBody, memberText } from '../base/json-member.ts'
 import {
   inputItems,
-  isItem,
-  type KnownResponsesItem,
+  isToolCall,
+  isToolOutput,
   type ResponsesItem,
   type ResponsesRequest,
+  type ToolCallItem,
+  type ToolOutputItem,
 } from '../kinds/responses.ts'
 
 /** A request for a response, with the bytes that it was read from. */
@@ -31,13 +33,13 @@ export function withContext({ body, raw }: ResponsesTurn, items: readonly Respon
  */
 export function withoutRepeats({ body, raw }: ResponsesTurn, earlier: readonly ResponsesItem[]): ResponsesTurn {
   const items = inputItems(body)
-  if (!items.some(item => isCall(item) || isOutput(item))) return { body, raw }
+  if (!items.some(item => isToolCall(item) || isToolOutput(item))) return { body, raw }
   const last = new Map<string, Exchange>()
   for (const item of earlier)
-    if (isCall(item)) last.set(item.call_id, { call: item, output: null })
-    else if (isOutput(item) && last.has(item.call_id)) last.get(item.call_id)!.output = item
+    if (isToolCall(item)) last.set(item.call_id, { call: item, output: null })
+    else if (isToolOutput(item) && last.has(item.call_id)) last.get(item.call_id)!.output = item
   const input = items.filter(item => {
-    if (!isCall(item) && !isOutput(item)) return true
+    if (!isToolCall(item) && !isToolOutput(item)) return true
     const exchange = last.get(item.call_id)
     if (exchange && isRepeat(item, exchange)) return false
     // What comes after a new call or output of this id belongs to that.
@@ -48,27 +50,16 @@ export function withoutRepeats({ body, raw }: ResponsesTurn, earlier: readonly R
   return { body: { ...body, input }, raw: Buffer.from(editBody(raw, body, { input })) }
 }
 
-type ItemOf<T extends KnownResponsesItem['type']> = Extract<KnownResponsesItem, { type: T }>
-type CallItem = ItemOf<'function_call'> | ItemOf<'custom_tool_call'>
-type OutputItem = ItemOf<'function_call_output'> | ItemOf<'custom_tool_call_output'>
 /** The last call of an id among the earlier items, and its output, if that is there as well. */
-type Exchange = { call: CallItem; output: OutputItem | null }
-
-function isCall(item: ResponsesItem): item is CallItem {
-  return isItem(item, 'function_call') || isItem(item, 'custom_tool_call')
-}
-
-function isOutput(item: ResponsesItem): item is OutputItem {
-  return isItem(item, 'function_call_output') || isItem(item, 'custom_tool_call_output')
-}
+type Exchange = { call: ToolCallItem; output: ToolOutputItem | null }
 
 /** Whether an item is a call that waits for its output, or the output that a call has. */
-function isRepeat(item: CallItem | OutputItem, { call, output }: Exchange): boolean {
-  if (isOutput(item)) return output?.type === item.type && isDeepStrictEqual(output.output, item.output)
+function isRepeat(item: ToolCallItem | ToolOutputItem, { call, output }: Exchange): boolean {
+  if (isToolOutput(item)) return output?.type === item.type && isDeepStrictEqual(output.output, item.output)
   return output === null && call.name === item.name && argumentsOf(call) === argumentsOf(item)
 }
 
-function argumentsOf(call: CallItem): string {
+function argumentsOf(call: ToolCallItem): string {
   return call.type === 'function_call' ? call.arguments : call.input
 }
 

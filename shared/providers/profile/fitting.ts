@@ -154,21 +154,22 @@ type Json = Record<string, unknown>
  * (openrouter.ai/docs/guides/best-practices/reasoning-tokens), and Anthropic's `thinking`, which Anthropic's and LiteLLM's
  * OpenAI-compatible APIs take (BerriAI/litellm#8971).
  */
-const otherWords: Record<string, (value: Json) => Effort | null> = {
-  reasoning: effortOfReasoning,
-  thinking: effortOfThinking,
-}
+const otherWords = [
+  ['reasoning', effortOfReasoning],
+  ['thinking', effortOfThinking],
+] as const
 
 /**
  * Says by `reasoning_effort` how much a request wants reasoned, if the target does not get the field that says so. A field that says more
  * stays, and is named as left out.
  */
 export function nameEffort(fitting: Fitting): void {
-  const { reasoning_effort: named, reasoning, thinking } = fitting.body as Json
-  if (named != null || (reasoning ?? thinking) == null) return
-  for (const [field, value] of Object.entries({ reasoning, thinking })) {
+  const body: Json = fitting.body
+  if (body.reasoning_effort != null || (body.reasoning ?? body.thinking) == null) return
+  for (const [field, effortOf] of otherWords) {
+    const value = body[field]
     if (!isObject(value) || takes(fitting.target, field)) continue
-    const effort = otherWords[field]!(value)
+    const effort = effortOf(value)
     if (effort === null) continue
     fitting.set({ [field]: undefined, reasoning_effort: effort })
     return

@@ -7,9 +7,13 @@ import {
   isItem,
   isMessageItem,
   isReference,
+  isToolCall,
+  isToolOutput,
   type KnownResponsesItem,
   type ResponsesItem,
   type ResponsesMessage,
+  type ToolCallItem,
+  type ToolOutputItem,
   unresolvedReference,
 } from '../../../kinds/responses.ts'
 import type { Call, Target } from '../../contract.ts'
@@ -31,10 +35,7 @@ import { chatName, clientTools, searchName } from './tool-names.ts'
 const misplacedTrigger = "The 'compaction_trigger' item must be the final input item."
 
 type Item<T extends KnownResponsesItem['type']> = Extract<KnownResponsesItem, { type: T }>
-type Output =
-  | Item<'function_call_output'>
-  | Item<'custom_tool_call_output'>
-  | (Item<'tool_search_output'> & { call_id: string })
+type Output = ToolOutputItem | (Item<'tool_search_output'> & { call_id: string })
 type LocatedOutput = { output: Output; position: number }
 /** What the model wrote between two inputs: one assistant message. */
 type Turn = { reasoning: Item<'reasoning'>[]; texts: string[]; calls: ToolCall[]; outputs: LocatedOutput[] }
@@ -215,18 +216,17 @@ class ConversationBuilder {
   }
 }
 
-type CallItem = Item<'function_call'> | Item<'custom_tool_call'> | (Item<'tool_search_call'> & { call_id: string })
+type CallItem = ToolCallItem | (Item<'tool_search_call'> & { call_id: string })
 
 /** A call as chat has it. `kind`: what OpenAI names it in errors. */
 type Called = { id: string; kind: string; name: string; args: string }
 
 function isCall(item: ResponsesItem): item is CallItem {
-  return isItem(item, 'function_call') || isItem(item, 'custom_tool_call') || isClientsOwn(item, 'tool_search_call')
+  return isToolCall(item) || isClientsOwn(item, 'tool_search_call')
 }
 
 function isOutput(item: ResponsesItem): item is Output {
-  const isOfTool = isItem(item, 'function_call_output') || isItem(item, 'custom_tool_call_output')
-  return isOfTool || isClientsOwn(item, 'tool_search_output')
+  return isToolOutput(item) || isClientsOwn(item, 'tool_search_output')
 }
 
 /** Whether an item belongs to a search that the client ran. Records of a provider's own searches are left out. */
