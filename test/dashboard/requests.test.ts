@@ -369,6 +369,8 @@ async function lockExported() {
   await locker.connect()
   await locker.query('BEGIN; LOCK TABLE generations, audit_events, ledger_entries IN ACCESS EXCLUSIVE MODE')
   const waiting = async (call: 'abs' | 'pg_cancel_backend') => {
+    // A transaction sees no session that began after the first look.
+    await locker.query('SELECT pg_stat_clear_snapshot()')
     const { rows } = await locker.query(
       `SELECT ${call}(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
     )

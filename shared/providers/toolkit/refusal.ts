@@ -63,16 +63,25 @@ export function isAbsentModel(message: string): boolean {
   return absentModel.test(message)
 }
 
-/** Statuses with the same meaning at every provider. */
+/**
+ * Statuses with the same meaning at every provider. 405 comes from a server that does not offer the API at its address
+ * (QwenLM/qwen-code#166, vllm-project/vllm#7463), 410 from one that no longer does (langchain4j/langchain4j#4146), 451 where a model
+ * is not available in the gateway's region (zed-industries/zed#33603, Kilo-Org/kilocode#10872), 499 from proxies whose server was
+ * cut off, and from Google under load (google-gemini/gemini-cli#20309).
+ */
 export const reasonsByStatus: ReadonlyMap<number, FailureReason> = new Map([
   [401, 'auth'],
   [402, 'quota'],
   [403, 'auth'],
   [404, 'model_unavailable'],
+  [405, 'model_unavailable'],
   [408, 'server_error'],
   [409, 'server_error'],
+  [410, 'model_unavailable'],
   [425, 'server_error'],
   [429, 'rate_limited'],
+  [451, 'model_unavailable'],
+  [499, 'server_error'],
   [503, 'overloaded'],
   [529, 'overloaded'],
 ])

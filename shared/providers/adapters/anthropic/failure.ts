@@ -3,7 +3,7 @@ import { type FailureReason, ProviderError, type ReceivedError } from '../../pro
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
 import { parseJsonOrText } from '../../toolkit/json-fields.ts'
-import { fixedMessages, isAbsentModel, redactProviderMessage } from '../../toolkit/refusal.ts'
+import { fixedMessages, isAbsentModel, reasonOfStatus, redactProviderMessage } from '../../toolkit/refusal.ts'
 
 const byType: Record<string, FailureReason> = {
   invalid_request_error: 'invalid_request',
@@ -17,20 +17,6 @@ const byType: Record<string, FailureReason> = {
   api_error: 'server_error',
   timeout_error: 'server_error',
   overloaded_error: 'overloaded',
-}
-
-/** For responses without a known type, such as those of a proxy. */
-const byStatus: Record<number, FailureReason> = {
-  400: 'invalid_request',
-  401: 'auth',
-  402: 'quota',
-  403: 'auth',
-  404: 'model_unavailable',
-  413: 'invalid_request',
-  422: 'invalid_request',
-  429: 'rate_limited',
-  503: 'overloaded',
-  529: 'overloaded',
 }
 
 /** The API reports these as generic invalid requests; only the message distinguishes them. */
@@ -106,8 +92,8 @@ export function errorFrom(
 }
 
 function reasonOf(status: number | undefined, type: string, message: string, details: unknown): FailureReason {
-  const known = Object.hasOwn(byType, type) ? byType[type] : byStatus[status ?? 500]
-  const reason = known ?? 'server_error'
+  // Without a known type it is of a proxy.
+  const reason = Object.hasOwn(byType, type) ? byType[type]! : reasonOfStatus(status ?? 500)
   if ((reason === 'invalid_request' || reason === 'auth') && isAbsentModel(message)) return 'model_unavailable'
   if (reason === 'rate_limited') {
     const code = typeof details === 'object' && details !== null && 'error_code' in details ? details.error_code : ''

@@ -3,7 +3,7 @@ import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
 import { type Headers, readOptionalNumber, readOptionalText } from '../../toolkit/json-fields.ts'
-import { isAbsentModel, refusal } from '../../toolkit/refusal.ts'
+import { isAbsentModel, reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
 
 const reported = z.object({
   error: z.object({
@@ -24,21 +24,6 @@ const reported = z.object({
   }),
 })
 type Reported = z.infer<typeof reported>['error']
-
-/** Gemini's statuses (google.rpc.Code over HTTP) that are classified without the message. */
-const reasons: Record<number, FailureReason> = {
-  401: 'auth',
-  402: 'quota',
-  403: 'auth',
-  404: 'model_unavailable',
-  408: 'server_error',
-  409: 'server_error',
-  425: 'server_error',
-  429: 'rate_limited',
-  499: 'server_error',
-  503: 'overloaded',
-  529: 'overloaded',
-}
 
 /** Classifies a response outside 2xx. A stream without `alt=sse` reports its error inside an array. */
 export function failure(status: number, headers: Headers, body: string): ProviderError {
@@ -99,7 +84,7 @@ function reasonOf(status: number, error: Reported): FailureReason {
     if (error.status === 'FAILED_PRECONDITION') return /billing/i.test(error.message) ? 'quota' : 'auth'
     if (isContextOverflow(error.message)) return 'context_length'
   }
-  return reasons[status] ?? (status >= 500 ? 'server_error' : 'invalid_request')
+  return reasonOfStatus(status)
 }
 
 function parse(body: string): Reported {

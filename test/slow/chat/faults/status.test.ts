@@ -68,6 +68,22 @@ const faults: Fault[] = [
   { title: '429 for a quota that is used up', reply: insufficientQuota, outcome: lasting('quota', 429) },
   { title: '404', reply: modelNotFound, outcome: lasting('model_unavailable', 404) },
   {
+    title: '405',
+    reply: bytes(405, 'application/json', '{"detail":"Method Not Allowed"}'),
+    outcome: lasting('model_unavailable', 405),
+  },
+  {
+    title: '410 with a page of HTML',
+    reply: bytes(410, 'text/html', page),
+    outcome: lasting('model_unavailable', 410),
+  },
+  {
+    title: '451 with a page of HTML',
+    reply: bytes(451, 'text/html', page),
+    outcome: lasting('model_unavailable', 451),
+  },
+  { title: '499', reply: answers(499), outcome: passing('server_error', 499) },
+  {
     title: '400 for the context length',
     reply: contextLength,
     outcome: {
