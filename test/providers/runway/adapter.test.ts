@@ -241,7 +241,7 @@ const errors: [string, Reply, string, RegExp][] = [
   ['403', json(403, { error: 'Forbidden' }), 'auth', /credentials/],
   ['403 of a model', json(403, { error: 'Model variant gen4 is not available' }), 'model_unavailable', /gen4/],
   ['404', json(404, { error: 'Not found' }), 'model_unavailable', /Not found/],
-  ['405', json(405, { error: 'Method not allowed' }), 'invalid_request', /Method/],
+  ['405', json(405, { error: 'Method not allowed' }), 'model_unavailable', /Method/],
   ['415', json(415, {}), 'invalid_request', /status 415/],
   ['429', json(429, { error: 'Daily limit' }, { 'retry-after': '7' }), 'rate_limited', /Daily limit/],
   [
