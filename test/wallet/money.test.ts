@@ -1,16 +1,7 @@
-import { openReservations } from '../../shared/wallet/check.ts'
 import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { billingFaults, breaches, quiet, type Shot, shoot } from '../support/chaos.ts'
-import {
-  eventually,
-  freshStores,
-  type Gateway,
-  type Process,
-  type Stores,
-  startGateway,
-  startProcess,
-} from '../support/gateway.ts'
+import { freshStores, type Gateway, type Process, type Stores, startGateway, startProcess } from '../support/gateway.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 import { moneyEnvironment } from '../support/wallet/money.ts'
 
@@ -46,7 +37,7 @@ async function storm(t: ExecutionContext, urls: string[]): Promise<void> {
   )
   const isNextPaid = async () => {
     // Each process settles shortly after its answers, and its reservations count against the cap until then.
-    await eventually(async () => (await openReservations(services.redis)).length === 0, 'all answers are settled')
+    await quiet(services)
     const shot = await shoot(urls[0]!, live, false)
     shots.push(shot)
     return shot.status === 200

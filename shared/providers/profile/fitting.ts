@@ -188,7 +188,10 @@ function effortOfReasoning({ max_tokens: budget, enabled, ...more }: Json): Effo
   return enabled === true ? 'medium' : null
 }
 
-/** Adaptive thinking is at the effort `high` unless another is named (LangChain's ChatAnthropic, `reasoning_effort`; earendil-works/pi#2397). */
+/**
+ * Adaptive thinking is at the effort `high` unless another is named (LangChain's ChatAnthropic, `reasoning_effort`;
+ * earendil-works/pi#2397).
+ */
 function effortOfThinking({ type, budget_tokens: budget }: Json): Effort | null {
   switch (type) {
     case 'enabled':

@@ -69,7 +69,7 @@ export function isAbsentModel(message: string): boolean {
  * is not available in the gateway's region (zed-industries/zed#33603, Kilo-Org/kilocode#10872), 499 from proxies whose server was
  * cut off, and from Google under load (google-gemini/gemini-cli#20309).
  */
-export const reasonsByStatus: ReadonlyMap<number, FailureReason> = new Map([
+const reasonsByStatus: ReadonlyMap<number, FailureReason> = new Map([
   [401, 'auth'],
   [402, 'quota'],
   [403, 'auth'],

@@ -6,7 +6,7 @@ import { readErrorText } from '../../toolkit/error-text.ts'
 import { type Json, parseJsonOrText } from '../../toolkit/json-fields.ts'
 import { reasonBesideStatus } from '../../toolkit/misleading-status.ts'
 import { modelFaultOf } from '../../toolkit/model-faults.ts'
-import { fixedMessages, isAbsentModel, reasonsByStatus, redactProviderMessage } from '../../toolkit/refusal.ts'
+import { fixedMessages, isAbsentModel, reasonOfStatus, redactProviderMessage } from '../../toolkit/refusal.ts'
 
 type Headers = Record<string, string | string[] | undefined>
 
@@ -147,8 +147,7 @@ function wordsOf(codes: readonly string[]): FailureReason | undefined {
 }
 
 function ofStatus(status: number | null): FailureReason | undefined {
-  if (status === null || status < 400) return undefined
-  return reasonsByStatus.get(status) ?? (status >= 500 ? 'server_error' : 'invalid_request')
+  return status === null || status < 400 ? undefined : reasonOfStatus(status)
 }
 
 const maxRetryMs = 24 * 60 * 60 * 1000
