@@ -99,6 +99,8 @@ function freshWorld(): RoutingInputs {
     healthRevision: () => null,
     marginPpm: 50_000n,
     maxPauseMs: 0,
+    // A day on which none of the shipped models is retired.
+    clock: { now: () => 0 },
   }
 }
 

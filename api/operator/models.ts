@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import { dateOf } from '../../shared/base/time.ts'
+import { isRetired } from '../../shared/catalog/traits.ts'
 import { type Command, command } from './parse.ts'
 
 export const models: Command[] = [
@@ -32,9 +34,9 @@ export const models: Command[] = [
     help: '',
     flags: z.strictObject({}),
     async run({ catalog, upstreams, clock }) {
-      const today = new Date(clock.now()).toISOString().slice(0, 10)
+      const today = dateOf(clock.now())
       const rows = [...catalog.models.values()].filter(({ disabled }) => !disabled)
-      const expired = rows.filter(({ expires_on }) => expires_on !== null && expires_on <= today).map(({ id }) => id)
+      const expired = rows.filter(model => isRetired(model, today)).map(({ id }) => id)
       const unserved = rows.filter(model => upstreams.targets(model, 'live').length === 0).map(({ id }) => id)
       const data = { models: rows.length, expired, unserved }
       const text = `${rows.length} models, ${unserved.length} without a configured provider, ${expired.length} past their end${expired.length > 0 ? `: ${expired.join(', ')}` : ''}`

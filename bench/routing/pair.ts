@@ -88,6 +88,7 @@ export function pairOf(rows: Row[], qualities = accuraciesOf(rows), strongPrice 
     healthRevision: () => null,
     marginPpm: 0n,
     maxPauseMs: 0,
+    clock: { now: () => 0 },
   }
   const features = new Map(
     rows.map(row => [row, { ...chatFeatures(requestOf(row.prompt), Buffer.byteLength(row.prompt)) }]),

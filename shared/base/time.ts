@@ -86,6 +86,11 @@ export function monthOf(nowMs: number): string {
   return month
 }
 
+/** The UTC date of a timestamp, as "2026-11-26". */
+export function dateOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}
+
 /** The start of the month after the given time, as an ISO 8601 string. */
 export function nextMonthStart(nowMs: number): string {
   const date = new Date(nowMs)

@@ -166,6 +166,7 @@ export const modelRow = z
     task_qualities: z.partialRecord(z.enum(ratedTasks), z.number().min(0).max(100)).optional(),
     /** Whether its maker allows to train other models on its output; not known without it. */
     distillable: z.boolean().optional(),
+    /** From this day on, its maker no longer serves it. */
     expires_on: z.iso.date().nullable(),
     /** A model without a known public price is shipped disabled until an operator sets one. */
     disabled: z.boolean().default(false),

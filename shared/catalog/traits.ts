@@ -16,6 +16,11 @@ function traitOf<Name extends keyof typeof servedTraits>(
   return deployment.traits?.[name] ?? provider.quirks?.[name]
 }
 
+/** Whether the model has been retired by its maker on a date such as "2026-11-26". Other providers may still serve it. */
+export function isRetired({ expires_on }: Pick<ModelRow, 'expires_on'>, date: string): boolean {
+  return expires_on !== null && expires_on <= date
+}
+
 /** The maximum tokens one input image can be billed as; null if unknown. */
 export function maxImageTokens(served: ServedModel): number | null {
   return traitOf(served, 'image_tokens_max') ?? null

@@ -69,6 +69,7 @@ export async function submitJob(
       check: model => row.input(body, model, references),
       preferences: preferencesUnder(policy),
       marginPpm: services.config.marginPpm,
+      nowMs: services.clock.now(),
     })
   await services.policies.decide(key, policy => choose(policy, null))
   await checkWebhook(services, body)

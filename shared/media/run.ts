@@ -148,6 +148,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
       check: model => this.#row.input(body, model, references),
       preferences: this.#preferences(policy),
       marginPpm: this.marginPpm,
+      nowMs: this.services.clock.now(),
       allModels: true,
     })
   }

@@ -37,7 +37,7 @@ export type OpenedSession = { target: Target; socket: WebSocket; openedMs: Monot
  * model does not accept in advance and for an unsupported intent, 403, 404, 503.
  */
 export function sessionTargets(
-  { upstreams, catalog, config }: Platform,
+  { upstreams, catalog, config, clock }: Platform,
   policy: Policy,
   { model: slug, intent, settings }: SessionRequest,
 ): Target[] {
@@ -56,6 +56,7 @@ export function sessionTargets(
     check: model => checkIntent(model, intent),
     preferences: preferencesOf(policy.provider, undefined),
     marginPpm: config.marginPpm,
+    nowMs: clock.now(),
   })
   const [{ model }] = targets as [Target]
   if (setting && !targets.every(target => upstreams.realtime(target, policy.environment)?.settings)) {

@@ -1,6 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
+import { dateOf } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
+import { isRetired } from '../catalog/traits.ts'
 import { allowedModels, noAllowedModelError } from '../keys/policy.ts'
 import { capabilitiesOf, type UnmetRequirement, unmetAutoRequirement, unmetCapability, unmetLimit } from './features.ts'
 import {
@@ -61,10 +63,11 @@ function availableOptions(context: RoutingContext): List {
   const allowlist = policy.allowlist ?? everything
   let lists = known.lists.get(allowlist)
   if (!lists) known.lists.set(allowlist, (lists = new Map()))
-  const key = `${policy.environment} ${kind} ${capabilitiesOf(features)} ${features.signedThinking}`
+  const date = dateOf(inputs.clock.now())
+  const key = `${date} ${policy.environment} ${kind} ${capabilitiesOf(features)} ${features.signedThinking}`
   let list = lists.get(key)
   if (!list) {
-    list = findOptions(context, known.options)
+    list = findOptions(context, known.options, date)
     if (lists.size >= maxLists) lists.clear()
     lists.set(key, list)
   }
@@ -79,14 +82,14 @@ function knownOf({ catalog, upstreams }: RoutingInputs): Known {
   return known
 }
 
-function findOptions(context: RoutingContext, known: Known['options']): List {
+function findOptions(context: RoutingContext, known: Known['options'], date: string): List {
   const { inputs, policy, features } = context
   const allowed = allowedModels(inputs.catalog, policy)
   const unrestricted = { ...context, preferences: null }
   const list: Option[][] = []
   for (const model of inputs.catalog.models.values()) {
     if (model.disabled || !serves(model, 'chat') || model.quality === null) continue
-    if (allowed?.has(model.id) === false || unmetCapability(model, features)) continue
+    if (isRetired(model, date) || allowed?.has(model.id) === false || unmetCapability(model, features)) continue
     const options: Option[] = []
     for (const { deployment, provider } of inputs.catalog.targets(model)) {
       const target = { model, deployment, provider }
@@ -100,11 +103,13 @@ function findOptions(context: RoutingContext, known: Known['options']): List {
   return list
 }
 
-/** The models `auto` may choose from. Throws 400 when none of them can accept the request. */
+/** The models `auto` may choose from, retired ones only if there are no others. Throws 400 when none of them can accept the request. */
 export function listEligibleModels({ inputs, policy, features, excluded: listed }: RoutingContext): ModelRow[] {
   const models: ModelRow[] = []
   const allowed = allowedModels(inputs.catalog, policy)
   const unmetRequirements: UnmetRequirement[] = []
+  const date = dateOf(inputs.clock.now())
+  const retired: ModelRow[] = []
   for (const model of inputs.catalog.models.values()) {
     if (model.disabled || !serves(model, 'chat')) continue
     const isDisallowed = allowed?.has(model.id) === false
@@ -113,9 +118,13 @@ export function listEligibleModels({ inputs, policy, features, excluded: listed 
     const excluded = isDisallowed
       ? 'not in the key’s allowlist'
       : (missing?.why ?? (model.quality === null ? 'has no quality figure' : null))
-    if (!excluded) models.push(model)
+    if (!excluded) (isRetired(model, date) ? retired : models).push(model)
     else listed?.push({ ...unknown, model: model.id, quality: model.quality, excluded })
   }
+  if (models.length === 0) models.push(...retired)
+  else
+    for (const { id, quality, expires_on } of retired)
+      listed?.push({ ...unknown, model: id, quality, excluded: `was retired on ${expires_on}` })
   if (models.length === 0 && unmetRequirements.length === 0 && policy.allowlist)
     throw noAllowedModelError(policy.allowlist)
   if (models.length > 0 || unmetRequirements.length === 0) return models

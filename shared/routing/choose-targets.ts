@@ -1,7 +1,9 @@
 import { GatewayError } from '../base/errors.ts'
+import { dateOf } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { ModelRow } from '../catalog/schema.ts'
+import { isRetired } from '../catalog/traits.ts'
 import { allowedModels, noAllowedModelError, type Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
 import { noOwnKeyError, ownKeyProviders } from './no-target-errors.ts'
@@ -22,17 +24,19 @@ export type TargetQuery = {
   preferences: Preferences | null
   /** Parts per million that are charged beyond the provider's price. */
   marginPpm: bigint
+  nowMs: number
   /** Without a named model: return the targets of all suitable models instead of the first. */
   allModels?: boolean
 }
 
 /**
- * The targets of a request, in the order of the preferences and of the catalog: those of the named model, else of the first model that accepts the input.
+ * The targets of a request, in the order of the preferences and of the catalog: those of the named model, else of the first model that
+ * accepts the input, of the retired ones only where no other does.
  * Throws the error of the named model, or of the first unsuitable one; 400 when the allowlist excludes all models, or the
  * preferences all providers (403 when they are the key's), 503 when no provider is configured.
  */
 export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQuery): Target[] {
-  const { slug, list, serves, preferences, check, allModels = false } = query
+  const { slug, list, serves, preferences, check, allModels = false, nowMs } = query
   const excluded = new Map<string, Exclusion>()
   const request = { features: null, marginPpm: query.marginPpm }
   const requested = slug && slug !== 'auto' ? catalog.find(slug) : null
@@ -43,13 +47,14 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
   if (requested && allowed?.has(requested.id) === false)
     throw new GatewayError('model_not_allowed', `This key may not use \`${slug}\`.`, { param: 'model' })
   const isAllowed = (model: ModelRow) => serves(model) && !model.disabled && allowed?.has(model.id) !== false
-  if (!requested && policy.allowlist && ![...catalog.models.values()].some(isAllowed))
-    throw noAllowedModelError(policy.allowlist)
+  const eligible = requested ? [requested] : [...catalog.models.values()].filter(isAllowed)
+  if (eligible.length === 0 && policy.allowlist) throw noAllowedModelError(policy.allowlist)
+  const date = dateOf(nowMs)
+  const [current = [], retired = []] = [false, true].map(is => eligible.filter(model => isRetired(model, date) === is))
   let firstError: unknown = null
   const chosen: Target[] = []
-  for (const model of requested ? [requested] : catalog.models.values()) {
-    if (chosen.length > 0 && !allModels) break
-    if (!isAllowed(model)) continue
+  for (const model of [...current, ...retired]) {
+    if (chosen.length > 0 && (!allModels || retired.includes(model))) break
     const modelTargets = permittedBy(preferences, query.targets(model), request, excluded)
     if (modelTargets.length === 0) continue
     try {

@@ -1,6 +1,7 @@
 import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
+import type { Clock } from '../base/time.ts'
 import type { Catalog, CatalogTarget } from '../catalog/catalog.ts'
 import type { PriceSteps } from '../catalog/prices.ts'
 import type { ModelRow } from '../catalog/schema.ts'
@@ -54,15 +55,17 @@ export type RoutingInputs = {
   marginPpm: bigint
   /** Maximum time a request waits for a provider in cooldown. */
   maxPauseMs: number
+  clock: Clock
 }
 
-type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'retry'> }
+type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'retry'>; clock: Clock }
 
 /** The routing inputs as this process currently knows them. */
-export function snapshotOf({ catalog, upstreams, config }: SnapshotSources, marginPpm: bigint): RoutingInputs {
+export function snapshotOf(sources: SnapshotSources, marginPpm: bigint): RoutingInputs {
+  const { catalog, upstreams, config, clock } = sources
   const { pauseMs: maxPauseMs } = config.retry
   const figures = (target: Target) => upstreams.figures(target)
-  return { catalog, upstreams, figures, healthRevision: () => upstreams.healthRevision, marginPpm, maxPauseMs }
+  return { catalog, upstreams, figures, healthRevision: () => upstreams.healthRevision, marginPpm, maxPauseMs, clock }
 }
 
 /** One routing decision: what it is about, and what its steps have found so far. */

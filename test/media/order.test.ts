@@ -1,8 +1,10 @@
 import type { Account } from '../support/gateway.ts'
 import { test } from '../support/test.ts'
 import { useGateway } from '../support/use.ts'
+import { testClock } from '../support/wallet/money.ts'
 
-const gateway = useGateway(test)
+const clock = testClock('2026-12-01T12:00:00Z')
+const gateway = useGateway(test, {}, { clock })
 
 /** The model that a request without one gets. */
 async function chosen(account: Account, path: string, body: object): Promise<string> {
@@ -33,4 +35,17 @@ test('200 from a model that takes the request, where the best does not', async t
   const account = await gateway.account({ mode: 'quality' })
   t.is(await chosen(account, '/v1/audio/speech', { input: 'x', response_format: 'flac' }), 'gpt-4o-mini-tts')
   t.is(await chosen(account, '/v1/audio/speech', { model: 'auto', input: 'x', voice: 'Kore' }), 'gemini-3.8-flash-tts')
+})
+
+test.serial('200 from a model that is not retired, or from a retired one where no other takes the request', async t => {
+  const account = await gateway.account({ mode: 'cost' })
+  const without = () => chosen(account, '/v1/audio/speech', { input: 'Good day.' })
+  t.teardown(() => clock.set('2026-12-01T12:00:00Z'))
+  clock.set('2027-01-05T23:59:59Z')
+  t.is(await without(), 'tts-1')
+  clock.set('2027-01-06T00:00:00Z')
+  t.not(await without(), 'tts-1')
+  t.is(await chosen(account, '/v1/audio/speech', { model: 'tts-1', input: 'Good day.' }), 'tts-1')
+  const narrow = await gateway.account({ mode: 'cost', model_allowlist: ['tts-1'] })
+  t.is(await chosen(narrow, '/v1/audio/speech', { input: 'Good day.' }), 'tts-1')
 })

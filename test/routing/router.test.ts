@@ -16,6 +16,7 @@ import {
   worldWith,
 } from '../support/routing/routing.ts'
 import { test } from '../support/test.ts'
+import { testClock } from '../support/wallet/money.ts'
 
 const refused: [title: string, body: object, code: string, param: string][] = [
   ['404 for an unknown model', { model: 'nope' }, 'model_not_found', 'model'],
@@ -106,6 +107,21 @@ for (const [model, message] of unknown)
   test(`404 for ${model}, with what the client may have meant`, t => {
     t.throws(() => decide({ model }), { message })
   })
+
+test('200: `auto` chooses a model until the day on which it is retired, then only where there is no other', t => {
+  const clock = testClock('2026-12-10T23:59:59Z')
+  const world = worldWith(undefined, catalog, {}, clock)
+  const policy = policyOf({ mode: 'cost', allowlist: new Set(['gpt-5-nano', 'gpt-5.6-terra']) })
+  const auto = (explain: 'no' | 'preview' = 'no') => decide({}, { world, policy, explain })
+  t.true(idsOf(auto()).includes('gpt-5-nano@openai'))
+  clock.set('2026-12-11T00:00:00Z')
+  t.deepEqual(new Set(auto().targets.map(({ model }) => model.id)), new Set(['gpt-5.6-terra']))
+  const { candidates } = auto('preview')
+  t.is(candidates.find(({ model }) => model === 'gpt-5-nano')?.excluded, 'was retired on 2026-12-11')
+  t.true(idsOf(decide({ model: 'gpt-5-nano' }, { world, policy })).includes('gpt-5-nano@openai'))
+  const only = policyOf({ allowlist: new Set(['gpt-5-nano']) })
+  t.true(idsOf(decide({}, { world, policy: only })).includes('gpt-5-nano@openai'))
+})
 
 test('403 outside the allowlist, whether or not the model exists elsewhere', t => {
   const policy = policyOf({ allowlist: new Set(['gpt-4.1']) })

@@ -1,6 +1,6 @@
 import { loadConfig } from '../../../shared/base/config.ts'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import { systemClock } from '../../../shared/base/time.ts'
+import { type Clock, systemClock } from '../../../shared/base/time.ts'
 import { type Catalog, loadCatalog } from '../../../shared/catalog/catalog.ts'
 import type { QualityOffsets } from '../../../shared/feedback/offsets.ts'
 import type { Redis } from '../../../shared/io/redis.ts'
@@ -31,11 +31,15 @@ export const names = [
 ]
 
 /** A world in which these providers are configured and nothing is known of how they do. */
-export function worldWith(providers = names, from: Catalog = catalog, env: Record<string, string> = {}): RoutingInputs {
+export function worldWith(
+  providers = names,
+  from: Catalog = catalog,
+  env: Record<string, string> = {},
+  clock: Clock = { now: () => 0 },
+): RoutingInputs {
   const keys = Object.fromEntries(providers.map(name => [`${name.toUpperCase()}_API_KEY`, 'k']))
   const config = loadConfig({ DATABASE_URL: 'postgres://x/x', REDIS_URL: 'redis://x', ...keys, ...env })
   // No calls are made here: the only live figures are those a test sets.
-  const clock = { now: () => 0 }
   const health = new Health({ defineCommand() {} } as unknown as Redis, { clock, monotonic: monotonicOf(clock) })
   const pauses = { any: false, isPaused: () => false, revision: 0 }
   const upstreams = new Upstreams({
@@ -47,7 +51,7 @@ export function worldWith(providers = names, from: Catalog = catalog, env: Recor
     clock: systemClock,
     sealer: new Sealer([]),
   })
-  return snapshotOf({ catalog: from, upstreams, config }, config.marginPpm)
+  return snapshotOf({ catalog: from, upstreams, config, clock }, config.marginPpm)
 }
 
 /** A world in which some deployments, by `model@provider`, have these live figures. */
