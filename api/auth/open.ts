@@ -1,5 +1,6 @@
 import { hkdfSync } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
+import { loadOnce } from '../../shared/base/load-once.ts'
 import type { Platform } from '../../shared/platform.ts'
 import type { Auth } from './accounts.ts'
 import { acceptOlder } from './older-secrets.ts'
@@ -9,14 +10,7 @@ import { acceptOlder } from './older-secrets.ts'
  * database.
  */
 export function openAuth(services: Platform): () => Promise<Auth> {
-  let opening: Promise<Auth> | null = null
-  return () => {
-    opening ??= open(services).catch(error => {
-      opening = null
-      throw error
-    })
-    return opening
-  }
+  return loadOnce(() => open(services))
 }
 
 async function open(services: Platform): Promise<Auth> {

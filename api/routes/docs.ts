@@ -1,10 +1,11 @@
 import { z } from 'zod'
+import { loadOnce } from '../../shared/base/load-once.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { openApiDocument } from '../openapi/document.ts'
 
 /** Builds the document from all endpoints, including this one, which is why they are passed as a function. */
 export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
-  let document: Promise<Buffer> | null = null
+  const document = loadOnce(async () => Buffer.from(JSON.stringify(await openApiDocument(endpoints()))))
   return endpoint({
     method: 'get',
     tag: 'Service',
@@ -19,9 +20,8 @@ export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
       },
     },
     async handle({ ctx }) {
-      document ??= openApiDocument(endpoints()).then(json => Buffer.from(JSON.stringify(json)))
       ctx.type = 'application/json'
-      ctx.body = await document
+      ctx.body = await document()
     },
   })
 }

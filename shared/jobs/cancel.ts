@@ -6,7 +6,7 @@ import { endJob } from './end.ts'
 import { jobProviderOf } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
 import type { End, Job } from './jobs.ts'
-import { quotedNanoOf } from './submit.ts'
+import { type JobInput, quotedNanoOf } from './submit.ts'
 
 const startingWaitMs = 5_000
 const startingPollMs = 50
@@ -15,10 +15,15 @@ const startingPollMs = 50
 type Ending = Pick<End, 'status' | 'logStatus' | 'error'>
 const cancelledByOwner: Ending = { status: 'cancelled', logStatus: 499 }
 
-/** Cancels a job that took longer than its caller gave it. */
-export async function endLateJob(services: JobServices, id: string, timeoutMs: number): Promise<void> {
+function lateEnding(timeoutMs: number): Ending {
   const message = `The job took longer than its own timeout of ${timeoutMs} ms.`
-  await cancelJob(services, id, { status: 'cancelled', logStatus: 504, error: { code: 'upstream_timeout', message } })
+  return { status: 'cancelled', logStatus: 504, error: { code: 'upstream_timeout', message } }
+}
+
+/** Cancels a job that took longer than its caller gave it, if it is not over: while it starts, as soon as that is done. */
+export async function endLateJob(services: JobServices, { id, stage }: Job, timeoutMs: number): Promise<void> {
+  if (stage === 'starting') await services.jobs.requestCancel(id)
+  else await cancelUnlessOver(services, id, lateEnding(timeoutMs))
 }
 
 /**
@@ -61,10 +66,16 @@ export async function cancelJob(services: JobServices, id: string, ending = canc
 export async function cancelIfRequested(services: JobServices, id: string): Promise<boolean> {
   const job = await services.jobs.read(id)
   if (!job?.cancelRequestedAt) return false
-  await cancelJob(services, id).catch(error => {
-    if (!(error instanceof GatewayError)) throw error // It is over already.
-  })
+  const { timeoutMs } = job.input as unknown as JobInput
+  const isLate = timeoutMs !== undefined && job.cancelRequestedAt >= job.deadlineAt
+  await cancelUnlessOver(services, id, isLate ? lateEnding(timeoutMs) : cancelledByOwner)
   return true
+}
+
+async function cancelUnlessOver(services: JobServices, id: string, ending: Ending): Promise<void> {
+  await cancelJob(services, id, ending).catch(error => {
+    if (!(error instanceof GatewayError)) throw error
+  })
 }
 
 /** Waits until it is known whether the job's provider began, at most 5 s; returns the job. */

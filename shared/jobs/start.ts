@@ -180,14 +180,14 @@ function traceStart(services: JobServices, job: Job, target: Target): Promise<At
 }
 
 async function tryToStart(services: JobServices, job: Job, target: Target): Promise<Attempt> {
-  const jobProvider = await jobProviderOf(services, job)
-  if (!jobProvider || jobProvider === 'own_key_gone') return { outcome: 'refused' }
-  const { adapter, connection } = jobProvider
   let sent = false
-  const tracked = trackConnection(connection, () => {
-    sent = true
-  })
   try {
+    const jobProvider = await jobProviderOf(services, job)
+    if (!jobProvider || jobProvider === 'own_key_gone') return { outcome: 'refused' }
+    const { adapter, connection } = jobProvider
+    const tracked = trackConnection(connection, () => {
+      sent = true
+    })
     const call = await buildCall(services, job, target, jobProvider)
     const files = new InlineFiles(services.budgets.remoteFiles, job.organisationId, call.sources)
     const before = job.operation as Operation | null

@@ -32,7 +32,7 @@ export async function sweepJobs(services: JobServices): Promise<{ expired: numbe
 async function expire(services: JobServices, id: string): Promise<void> {
   const job = await services.jobs.read(id)
   const { timeoutMs } = (job?.input ?? {}) as Partial<JobInput>
-  if (job && job.kind !== delayedKind && timeoutMs !== undefined) return endLateJob(services, id, timeoutMs)
+  if (job && job.kind !== delayedKind && timeoutMs !== undefined) return endLateJob(services, job, timeoutMs)
   const ended = await endJob(services, id, expiredEnd)
   if (ended?.operation && ended.kind !== delayedKind) await services.mediaTasks.add('cancel', id)
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { loadOnce } from '../base/load-once.ts'
 import type { Database } from '../io/db.ts'
 import type { Sealer } from '../io/sealer.ts'
 
@@ -16,26 +17,18 @@ export class SigningSecret {
   current: string | null
   /** Secrets that only verify, while `SIGNING_SECRET` is rotated. */
   readonly older: readonly string[]
-  #secret: Promise<string> | null
+  /**
+   * The secret that signs. Throws what Postgres throws, and retries on the next call; throws an Error when it is sealed with an
+   * unknown key.
+   */
+  readonly get: () => Promise<string>
 
   constructor(db: Database, [configured, ...older]: readonly string[], sealer: Sealer) {
     this.#db = db
     this.#sealer = sealer
     this.current = configured ?? null
     this.older = older
-    this.#secret = configured === undefined ? null : Promise.resolve(configured)
-  }
-
-  /**
-   * The secret that signs. Throws what Postgres throws, and retries on the next call; throws an Error when it is sealed with an
-   * unknown key.
-   */
-  get(): Promise<string> {
-    this.#secret ??= this.#load().catch(error => {
-      this.#secret = null
-      throw error
-    })
-    return this.#secret
+    this.get = loadOnce(async () => configured ?? this.#load())
   }
 
   /** All secrets that verify, the one that signs first. Throws as `get` does. */

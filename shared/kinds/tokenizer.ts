@@ -1,4 +1,5 @@
 import { StringDecoder } from 'node:string_decoder'
+import { loadOnce } from '../base/load-once.ts'
 import type { BytePairEncoding } from './byte-pair-encoding.ts'
 
 /**
@@ -21,21 +22,15 @@ const pieces = /.{1,1000}/gsu
 const maxExactChars = 20_000
 const charsPerToken = 4
 
-let loaded: Promise<BytePairEncoding> | undefined
-
 /** Loads the vocabulary at the first count, not at process start: most processes never count. */
 export async function tokenizer(): Promise<Tokenizer> {
-  loaded ??= load().catch(error => {
-    loaded = undefined
-    throw error
-  })
-  return new BoundedTokenizer(await loaded)
+  return new BoundedTokenizer(await loadEncoding())
 }
 
-async function load(): Promise<BytePairEncoding> {
+const loadEncoding = loadOnce(async () => {
   const { BytePairEncoding } = await import('./byte-pair-encoding.ts')
   return BytePairEncoding.load()
-}
+})
 
 class BoundedTokenizer implements Tokenizer {
   readonly #encoding: BytePairEncoding

@@ -222,7 +222,7 @@ export class StoredResponses {
     if (!head && !items) return false
     const after = { head: head ?? before.head, items: items ?? before.items }
     const { count } = await this.#deps.db.storedResponse.updateMany({
-      where: { id },
+      where: { id, status: row.status, headFileId, itemsFileId },
       data: {
         head: after.head.bytes,
         headFileId: after.head.fileId,
@@ -231,7 +231,7 @@ export class StoredResponses {
         storedBytes: (after.head.bytes?.length ?? 0) + (after.items.bytes?.length ?? 0),
       },
     })
-    // A row that was deleted meanwhile needs neither.
+    // A row that was deleted or has ended meanwhile needs neither: what it ended with is encrypted with the current key.
     const unused = count === 1 ? before : { head, items }
     await this.#deps.payloads.remove([head && (unused.head?.fileId ?? null), items && (unused.items?.fileId ?? null)])
     return count === 1

@@ -8,7 +8,7 @@ import type { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { noProxies } from '../../shared/base/proxies.ts'
-import { isOutage } from '../../shared/io/outage.ts'
+import { isOutage, StorageError } from '../../shared/io/outage.ts'
 import type { Blobs } from '../../shared/io/storage/blobs.ts'
 import { S3Blobs } from '../../shared/io/storage/blobs-s3.ts'
 import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
@@ -212,6 +212,28 @@ test('not reachable: the check and writing fail (s3)', async t => {
   await t.throwsAsync(blobs.write('a', parts('a'), contentType))
   blobs.close()
 })
+
+test.serial('StorageError without credentials, until there are some (s3)', async t => {
+  const names = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE']
+  const before = names.map(name => process.env[name])
+  t.teardown(() => names.forEach((name, i) => setVariable(name, before[i])))
+  setVariable('AWS_CONFIG_FILE', '/nonexistent')
+  setVariable('AWS_SHARED_CREDENTIALS_FILE', '/nonexistent')
+  setVariable('AWS_EC2_METADATA_DISABLED', 'true')
+  t.teardown(() => setVariable('AWS_EC2_METADATA_DISABLED', undefined))
+  const blobs = new S3Blobs('s3://bucket?endpoint=http%3A%2F%2F127.0.0.1%3A9&path_style=true', clock, noProxies)
+  t.teardown(() => blobs.close())
+  const calls = [() => blobs.keyOf('https://example.com/cat.png'), () => blobs.signedUrl({ key: 'a', contentType }, 0)]
+  for (const call of calls) await t.throwsAsync(call, { instanceOf: StorageError })
+  setVariable('AWS_ACCESS_KEY_ID', 'key')
+  setVariable('AWS_SECRET_ACCESS_KEY', 'secret')
+  t.is(await blobs.keyOf('https://example.com/cat.png'), null)
+})
+
+function setVariable(name: string, value: string | undefined): void {
+  if (value === undefined) delete process.env[name]
+  else process.env[name] = value
+}
 
 /** A server whose answers are `parts` of a megabyte, and no end unless `ends`. */
 async function startBucket(t: ExecutionContext, parts: number, ends: boolean): Promise<Blobs> {

@@ -206,6 +206,27 @@ test.serial(
   },
 )
 
+test.serial(
+  'cancelled by its caller’s timeout while its provider is asked to start: once that has answered, which nothing waits for',
+  async t => {
+    const account = await accountOf()
+    const answered = Promise.withResolvers<void>()
+    runway.emulator.next(async (request, response) => {
+      await answered.promise
+      await json(429, { error: 'Too many requests' }, { 'retry-after': '1' })(request, response)
+    })
+    const job = await submit(gateway, path, account.live, { ...body, provider: { timeout_ms: 3_600_000 } })
+    await eventually(() => creates() === 1, 'the provider is asked')
+    await gateway.services.db.job.update({ where: { id: job.id }, data: { deadlineAt: new Date(Date.now() - 1) } })
+    await keepHouse(gateway.services)
+    t.like(await rowOf(gateway, job.id), { stage: 'starting', status: 'queued' })
+    answered.resolve()
+    const done = await over(gateway, account.live, path, job.id)
+    t.like(done, { status: 'cancelled', cost_usd: 0, error: { code: 'upstream_timeout' } })
+    t.deepEqual(await gateway.settled(), [])
+  },
+)
+
 test.serial('402: nothing is written when the money does not suffice', async t => {
   const poor = await accountOf({ usd: '0.5' })
   const refused = await gateway.fetch(path, { key: poor.live, body })

@@ -8,7 +8,7 @@ import { chargedNano, expectedNano } from '../support/chat/gateway.ts'
 import { gated } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { collect, type Event, stalling, untilOver } from '../support/responses/background.ts'
-import { keepingAccount, models, type Response, startWorld } from '../support/responses/world.ts'
+import { keepingAccount, models, type Response, startWorld, waitsForLock } from '../support/responses/world.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
@@ -301,13 +301,6 @@ test.serial('completed with a key of the scope that its route needs', async t =>
   t.like(await untilOver(client, id), { status: 'completed', error: null })
 })
 
-/** Whether a statement of this database waits for a row that another transaction has changed. */
-async function waitsForLock(): Promise<boolean> {
-  const waiting = await world.gateway.services.db.$queryRaw<object[]>`
-    SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-  return waiting.length > 0
-}
-
 for (const [what, asked] of [
   ['another one is created', { background: true }],
   ['a turn of its conversation is stored', { store: true }],
@@ -320,7 +313,7 @@ for (const [what, asked] of [
       whileEnding = null
       const { withResponse } = client.responses.create({ ...background, background: false, ...asked, conversation })
       meanwhile = withResponse().then(({ data }) => data as Response)
-      await eventually(waitsForLock, 'the other one waits')
+      await eventually(() => waitsForLock(world.gateway.services.db), 'the other one waits')
     }
     const { id } = await client.responses.create({ ...background, conversation })
     t.is((await untilOver(client, id)).status, 'completed')

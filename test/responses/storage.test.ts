@@ -1,4 +1,5 @@
 import { dayMs } from '../../shared/base/time.ts'
+import type { Connection } from '../../shared/io/db.ts'
 import { Sealer } from '../../shared/io/sealer.ts'
 import { Payloads } from '../../shared/responses/payloads.ts'
 import { Conversations } from '../../shared/responses/stored-conversations.ts'
@@ -10,7 +11,7 @@ import { dataOf } from '../support/chat/gateway.ts'
 import { gated } from '../support/delayed/jobs.ts'
 import { eventually } from '../support/gateway.ts'
 import { untilOver } from '../support/responses/background.ts'
-import { keepingAccount, startWorld } from '../support/responses/world.ts'
+import { keepingAccount, startWorld, waitsForLock } from '../support/responses/world.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 import { startWorkers } from '../support/workers.ts'
@@ -192,6 +193,26 @@ test.serial('content is encrypted with a new key, in rows and in storage', async
   const back = readers([oldKey, newKey])
   t.true((await back.responses.reseal()) + (await back.conversations.reseal()) >= 4)
   t.is((await client.responses.retrieve(responses[0]!.id)).id, responses[0]!.id)
+})
+
+test.serial('a response that ends while its content is encrypted keeps what it ended with', async t => {
+  const account = await keepingAccount(world)
+  const { id } = await world.sdk(account.live).responses.create(hi)
+  const { db, clock, files, blobs } = services()
+  const payloads = new Payloads({ files, blobs, sealer: new Sealer(['n'.repeat(32), encryptionKey]) })
+  const responses = new StoredResponses({ db, clock, payloads })
+  const end = { status: 'failed', head: Buffer.from('the end') } as const
+  let encrypting: Promise<number> | undefined
+  const commit = async (tx: Connection) => {
+    await tx.storedResponse.update({ where: { id }, data: end })
+    encrypting = responses.reseal()
+    await eventually(() => waitsForLock(db), 'it has read the row, and waits to write it')
+  }
+  await db.$transaction(commit, { timeout: 60_000 })
+  await encrypting
+  const { status, head } = await db.storedResponse.findUniqueOrThrow({ where: { id } })
+  t.deepEqual({ status, head: Buffer.from(head!) }, end)
+  await db.storedResponse.delete({ where: { id } })
 })
 
 test.serial('large content goes to storage, and leaves it with the response', async t => {

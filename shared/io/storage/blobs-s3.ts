@@ -9,6 +9,7 @@ import * as s3 from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import { Agent, request } from 'undici'
 import { GatewayError } from '../../base/errors.ts'
+import { loadOnce } from '../../base/load-once.ts'
 import { nodeAgentOptions, type Proxies, proxyFor } from '../../base/proxies.ts'
 import type { Clock } from '../../base/time.ts'
 import { inlineDisposition } from '../disposition.ts'
@@ -43,7 +44,11 @@ export class S3Blobs implements Blobs {
   readonly #prefix: string
   readonly #clock: Clock
   readonly #proxies: Proxies
-  #base: Promise<string> | null = null
+  /** The address of the folder, without the query of a signed URL. */
+  readonly #base = loadOnce(async () => {
+    const address = await this.signedUrl({ key: 'x', contentType: 'text/plain' }, 0)
+    return address.slice(0, address.indexOf('?') - 1)
+  })
 
   /**
    * `s3://[key:secret@]bucket[/prefix]?endpoint=…&region=…&path_style=true`; without credentials, the SDK's default
@@ -149,7 +154,8 @@ export class S3Blobs implements Blobs {
       ResponseContentType: contentType,
       ...(filename && { ResponseContentDisposition: inlineDisposition(filename) }),
     })
-    return getSignedUrl(this.#client, command, { expiresIn: Math.ceil(lifeMs / 1000), signingDate: new Date(nowMs) })
+    const signing = { expiresIn: Math.ceil(lifeMs / 1000), signingDate: new Date(nowMs) }
+    return getSignedUrl(this.#client, command, signing).catch(fail)
   }
 
   /** A URL that stores one object by PUT, for a short time. */
@@ -159,10 +165,7 @@ export class S3Blobs implements Blobs {
   }
 
   async keyOf(url: string): Promise<string | null> {
-    this.#base ??= this.signedUrl({ key: 'x', contentType: 'text/plain' }, 0).then(address =>
-      address.slice(0, address.indexOf('?') - 1),
-    )
-    const base = await this.#base
+    const base = await this.#base()
     // Dots in a path would lead out of the folder, where others may have objects.
     const parsed = URL.parse(url)
     if (!parsed?.href.startsWith(base)) return null

@@ -1,4 +1,5 @@
 import type OpenAI from 'openai'
+import type { Database } from '../../../shared/io/db.ts'
 import { startWorld, type World } from '../chat/gateway.ts'
 import type { Account, KeyOptions } from '../gateway.ts'
 
@@ -31,4 +32,11 @@ export async function respond(
   streamed: boolean,
 ): Promise<Response> {
   return streamed ? client.responses.stream(body as never).finalResponse() : client.responses.create(body)
+}
+
+/** Whether a statement of this database waits for a row that another transaction has changed. */
+export async function waitsForLock(db: Database): Promise<boolean> {
+  const waiting = await db.$queryRaw<object[]>`
+    SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  return waiting.length > 0
 }
