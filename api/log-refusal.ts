@@ -12,6 +12,7 @@ const kinds = new Map<string, string>([
   ['/v1/completions', 'completion'],
   ['/v1/messages', 'messages'],
   ['/v1/responses', 'responses'],
+  ['/v1/responses/compact', 'responses'],
   ['/v1/embeddings', 'embedding'],
   ['/v1beta/models/{model}:generateContent', 'generate_content'],
   ['/v1beta/models/{model}:streamGenerateContent', 'generate_content'],

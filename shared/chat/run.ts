@@ -211,8 +211,9 @@ class Run<K extends DirectKind> extends BaseRun {
   async #callWithState(monitor: CallMonitor, admitted: Admitted, heartbeat: Heartbeat | null): Promise<Bill> {
     try {
       return await this.#call(monitor, admitted, heartbeat)
-    } catch (error) {
-      if (!this.#isStateSent || !isStateRefusal(error)) throw error
+    } catch (thrown) {
+      const error = withoutSecret(thrown, monitor.route)
+      if (!this.#isStateSent || !isStateRefusal(error)) throw thrown
       const timing = timingOf(monitor)
       this.failedAttempts.push({ target: monitor.route.target, error, durationMs: monitor.elapsedMs, ...timing })
       return this.#call(monitor, admitted, heartbeat, true)

@@ -25,6 +25,8 @@ export type ClaimLimits = { full: readonly string[]; isTestFull: boolean; suspec
 const noLimits: ClaimLimits = { full: [], isTestFull: false, suspects: true }
 const claimTries = 5
 const maxPausesPerUpdate = 1_000
+/** Jobs of dead workers that one sweep takes: all of a fleet at once could be more than fit into memory. */
+const maxLost = 500
 
 /** A claim's lease; without renewal it expires: its worker died. */
 const leaseMs = 10_000
@@ -246,22 +248,28 @@ export class DelayedJobs {
     return count === 1
   }
 
-  /** Requeues the jobs whose worker died; returns their ids. Their calls are not charged: they are made again. */
+  /**
+   * Requeues jobs whose worker died, at most `maxLost`; returns their ids. Their calls are not charged: they are made
+   * again.
+   */
   async requeueLost(): Promise<string[]> {
     const rows = await this.#db.$queryRaw<{ id: string }[]>`
       UPDATE jobs SET stage = 'waiting', claimed_until = NULL, operation = operation - 'call'
-      WHERE kind = ${delayedKind} AND stage = 'running' AND claimed_until < ${new Date(this.#clock.now())}
-        AND cancel_requested_at IS NULL AND open_starts < ${maxOpenStarts} AND id <> ALL(${[...this.#running]}::text[])
+      WHERE id IN (
+        SELECT id FROM jobs
+        WHERE kind = ${delayedKind} AND stage = 'running' AND claimed_until < ${new Date(this.#clock.now())}
+          AND cancel_requested_at IS NULL AND open_starts < ${maxOpenStarts} AND id <> ALL(${[...this.#running]}::text[])
+        ORDER BY claimed_until LIMIT ${maxLost} FOR UPDATE SKIP LOCKED)
       RETURNING id`
     return rows.map(({ id }) => id)
   }
 
-  /** Ids of the jobs whose workers died too often. */
+  /** Ids of the jobs whose workers died too often, at most `maxLost`. */
   listPoisoned(): Promise<string[]> {
     return this.#listLost({ cancelRequestedAt: null, openStarts: { gte: maxOpenStarts } })
   }
 
-  /** Ids of the cancelled jobs whose worker died before it settled their call. */
+  /** Ids of the cancelled jobs whose worker died before it settled their call, at most `maxLost`. */
   listUnsettled(): Promise<string[]> {
     return this.#listLost({ cancelRequestedAt: { not: null } })
   }
@@ -276,6 +284,8 @@ export class DelayedJobs {
         claimedUntil: { lt: new Date(this.#clock.now()) },
       },
       select: { id: true },
+      orderBy: { claimedUntil: 'asc' },
+      take: maxLost,
     })
     return rows.map(({ id }) => id)
   }

@@ -58,14 +58,16 @@ export async function stageReferences(
   )
   const fault = results.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined
   if (fault) {
-    await discard(services, staged)
+    await discard(
+      services,
+      staged.flatMap(({ stored }) => stored ?? []),
+    )
     throw fault.reason
   }
   return Object.fromEntries(staged.map(({ field, reference }) => [field, reference]))
 }
 
-async function discard({ files, log }: FileServices, staged: readonly Staged[]): Promise<void> {
-  const stored = staged.flatMap(({ stored }) => stored ?? [])
+async function discard({ files, log }: FileServices, stored: readonly StoredFile[]): Promise<void> {
   await files.remove(stored).catch(error => log.warn({ err: error }, 'references stay until they expire'))
 }
 
@@ -100,7 +102,7 @@ async function stage(services: FileServices, owner: FileOwner, field: ReferenceF
       const file = stored ?? (await findOwnFile(services, owner.organisationId, field, key!))
       return { field: field.field, reference: await examineFile(services, owner, field, file), stored }
     } catch (error) {
-      if (stored) await services.files.remove([stored])
+      if (stored) await discard(services, [stored])
       throw error
     }
   } catch (error) {

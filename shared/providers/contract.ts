@@ -77,7 +77,7 @@ export type UpstreamRequest = {
   adjusted?: readonly string[] // request fields that were changed to what the target accepts
   structuredBy?: StructuredBy | null // how the format of the answer is asked for, where the target has no such format
   cacheMarked?: boolean // whether the gateway added cache marks
-  reasoningSent?: boolean // whether the request has reasoning state that the gateway had sealed
+  reasoningSent?: boolean // whether the request has reasoning state, which the provider may refuse
   reasoningDropped?: boolean // whether reasoning state was omitted, because another account or model made it
   // Our name of a field that the provider's error names, where the request is in another format than the adapter's.
   fieldOf?: (param: string) => string

@@ -70,6 +70,12 @@ test.serial('every sort of refusal is found by its request id, with what the cal
       { status: 429, error_code: 'rate_limit_exceeded', streamed: true },
     ],
     [expired, chat, saying('gpt-5'), { status: 401, error_code: 'expired_api_key' }],
+    [
+      listed,
+      '/v1/responses/compact',
+      { model: 'gpt-5', input: 'Hello' },
+      { status: 403, error_code: 'model_not_allowed', type: 'responses', model: 'gpt-5' },
+    ],
     [plain, '/v1/messages', { model: 'gpt-5' }, { status: 400, error_code: 'missing_field', type: 'messages' }],
     [
       plain,

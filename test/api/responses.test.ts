@@ -98,7 +98,7 @@ test.serial('reasoning state in the input goes to the model that made it first',
     { role: 'user', content: 'And?' },
   ]
   for (const [model, provider] of [
-    ['claude-sonnet-4-5', 'anthropic'],
+    ['claude-opus-4-7', 'anthropic'],
     ['gemini-3.5-flash', 'gemini'],
   ] as const) {
     const body = { model: 'auto', input: input(stateOf(model, provider)) }
@@ -106,6 +106,29 @@ test.serial('reasoning state in the input goes to the model that made it first',
     t.is(response.status, 200, await response.text())
     t.is(response.headers.get('x-gateway-model'), model)
     t.is(response.headers.get('x-gateway-provider'), provider)
+  }
+})
+
+test.serial('200 without the reasoning that another provider or account made, which OpenAI refuses', async t => {
+  const { live: key } = await world.gateway.account({ usd: '10' })
+  const input = [
+    { role: 'user', content: 'Hi' },
+    { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'xai-state' },
+    { type: 'function_call', call_id: 'call_1', name: 'f', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'call_1', output: 'done' },
+  ]
+  for (const stream of [false, true]) {
+    world.openai.reset()
+    const response = await world.gateway.fetch(path, { key, body: { model: 'gpt-5-mini', input, stream } })
+    const text = await response.text()
+    t.is(response.status, 200, text)
+    t.regex(text, /Echo: done/)
+    t.is(response.headers.get('x-gateway-reasoning-dropped'), '1')
+    const sent = world.openai.requests.map(({ body }) => body.input.map((item: { type?: string }) => item.type))
+    t.deepEqual(sent, [
+      [undefined, 'reasoning', 'function_call', 'function_call_output'],
+      [undefined, 'function_call', 'function_call_output'],
+    ])
   }
 })
 

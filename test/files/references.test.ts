@@ -223,6 +223,18 @@ test('removed: what was copied, when one of several references is refused', asyn
   )
 })
 
+test.serial('unsupported_media_type though the copy cannot be removed: it stays until it expires', async t => {
+  const { organisationId } = await gateway.account()
+  const run = (sql: string) => gateway.services.db.$executeRawUnsafe(sql)
+  await run(`CREATE FUNCTION keep_file() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'no space left on device'; END $$`)
+  await run(`CREATE TRIGGER keep_file BEFORE UPDATE OR DELETE ON files FOR EACH ROW
+    WHEN (OLD.organisation_id = '${organisationId}') EXECUTE FUNCTION keep_file()`)
+  t.teardown(() => run('DROP TRIGGER keep_file ON files'))
+  const error = await t.throwsAsync(stage([field(dataUri(Buffer.from('just text')))], organisationId))
+  t.like(error, { code: 'unsupported_media_type', param: 'image_url' })
+})
+
 test.serial('staged: at most four at a time', async t => {
   const url = serve('image.png', png())
   maxAtOnce = 0

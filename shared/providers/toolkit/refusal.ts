@@ -2,10 +2,10 @@ import { redactMessage } from '../../base/redact.ts'
 import type { Protocol } from '../contract.ts'
 import { type FailureReason, ProviderError } from '../provider-error.ts'
 import type { Headers } from './json-fields.ts'
+import { retryAfterMs } from './retry-after.ts'
 
 const maxMessage = 1_000
 const maxRead = 64 * 1024
-const maxRetryMs = 24 * 60 * 60 * 1000
 
 /** Shown instead of provider messages that concern our account: OpenAI's 401 repeats part of the key. */
 export const fixedMessages: { [R in FailureReason]?: string } = {
@@ -36,10 +36,10 @@ export function refusal(
 ): ProviderError {
   const shownMessage = redactProviderMessage(message)
   const fallback = status ? `The provider answered with status ${status}.` : 'The provider reported a failure.'
-  const retryAfterMs = retryDelayMs(headers)
+  const delayMs = retryAfterMs(headers)
   return new ProviderError(reason, fixedMessages[reason] ?? (shownMessage.slice(0, maxMessage) || fallback), {
     ...(status !== null && { status }),
-    ...(retryAfterMs !== null && { retryAfterMs }),
+    ...(delayMs !== null && { retryAfterMs: delayMs }),
   })
 }
 
@@ -109,12 +109,4 @@ export function classifyRefusal(
   } catch (cause) {
     return new ProviderError(reasonOfStatus(status), `The provider answered with status ${status}.`, { status, cause })
   }
-}
-
-/** `retry-after` in seconds, or as an HTTP date relative to the response's own `date`; null if absent. */
-function retryDelayMs(headers: Headers): number | null {
-  const value = String(headers['retry-after'] ?? '').trim()
-  if (/^\d{1,12}(\.\d+)?$/.test(value)) return Math.min(Math.ceil(Number(value) * 1000), maxRetryMs)
-  const delayMs = Date.parse(value) - Date.parse(String(headers.date ?? ''))
-  return Number.isNaN(delayMs) ? null : Math.min(Math.max(0, delayMs), maxRetryMs)
 }

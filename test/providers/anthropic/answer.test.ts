@@ -301,12 +301,15 @@ for (const [status, reason] of [
   })
 }
 
-test('429: retry-after is read in seconds', t => {
+test('429: retry-after is read in seconds or as a date, and is a day at most', t => {
+  const date = 'Wed, 21 Oct 2026 07:27:00 GMT'
   const retryAfterMs = (value: string | string[] | undefined) =>
-    anthropic.failure(429, { 'retry-after': value }, '').retryAfterMs
+    anthropic.failure(429, { 'retry-after': value, date }, '').retryAfterMs
   t.is(retryAfterMs('7'), 7000)
   t.is(retryAfterMs('0.25'), 250)
   t.is(retryAfterMs(undefined), null)
-  t.is(retryAfterMs('Wed, 21 Oct 2026 07:28:00 GMT'), null)
+  t.is(retryAfterMs('Wed, 21 Oct 2026 07:28:00 GMT'), 60_000)
+  t.is(retryAfterMs('999999999'), 86_400_000)
+  t.is(retryAfterMs('Infinity'), null)
   t.is(retryAfterMs('-1'), null)
 })

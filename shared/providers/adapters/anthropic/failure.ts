@@ -2,8 +2,9 @@ import { asText } from '../../../base/as-text.ts'
 import { type FailureReason, ProviderError, type ReceivedError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
-import { parseJsonOrText } from '../../toolkit/json-fields.ts'
+import { type Headers, parseJsonOrText } from '../../toolkit/json-fields.ts'
 import { fixedMessages, isAbsentModel, reasonOfStatus, redactProviderMessage } from '../../toolkit/refusal.ts'
+import { retryAfterMs } from '../../toolkit/retry-after.ts'
 
 const byType: Record<string, FailureReason> = {
   invalid_request_error: 'invalid_request',
@@ -40,12 +41,8 @@ const accountData =
 const maxMessageLength = 1000
 
 /** Classifies a response outside 2xx. */
-export function failure(
-  status: number,
-  headers: Record<string, string | string[] | undefined>,
-  body: string,
-): ProviderError {
-  const retryAfter = retryAfterMs(headers['retry-after'])
+export function failure(status: number, headers: Headers, body: string): ProviderError {
+  const retryAfter = retryAfterMs(headers) ?? undefined
   const json = parseJsonOrText(body)
   const { error } = Object(json) as { error?: unknown }
   const received = error === undefined ? undefined : receivedError(status, headers, body)
@@ -58,11 +55,7 @@ const shownHeader = /^(?:x-should-retry|retry-after|anthropic-ratelimit-[a-z-]{1
 const secrets = /sk-ant-[\w-]+|\b(?:org|wrkspc|acct|apikey)_[a-z\d]{12,}/gi
 
 /** The response for clients of this dialect, who act on its exact wording. */
-function receivedError(
-  status: number,
-  headers: Record<string, string | string[] | undefined>,
-  body: string,
-): ReceivedError {
+function receivedError(status: number, headers: Headers, body: string): ReceivedError {
   const shown = Object.entries(headers).filter(([name, value]) => shownHeader.test(name) && typeof value === 'string')
   return {
     status,
@@ -109,10 +102,4 @@ function publicMessage(reason: FailureReason, message: string): string {
     return redactProviderMessage(message.replace(accountData, '[redacted]')).slice(0, maxMessageLength)
   if (shownReasons.has(reason)) return 'The provider refused the request.'
   return ownWords[reason] ?? 'The provider had an internal error.'
-}
-
-/** The header holds a number of seconds. */
-function retryAfterMs(header: string | string[] | undefined): number | undefined {
-  const seconds = Number.parseFloat(String(header))
-  return seconds >= 0 ? Math.ceil(seconds * 1000) : undefined
 }

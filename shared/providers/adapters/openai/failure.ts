@@ -1,14 +1,12 @@
 import { isObject } from '../../../base/is-object.ts'
-import { systemClock } from '../../../base/time.ts'
 import { type FailureReason, ProviderError } from '../../provider-error.ts'
 import { isContextOverflow } from '../../toolkit/context-overflow.ts'
 import { readErrorText } from '../../toolkit/error-text.ts'
-import { type Json, parseJsonOrText } from '../../toolkit/json-fields.ts'
+import { type Headers, type Json, parseJsonOrText } from '../../toolkit/json-fields.ts'
 import { reasonBesideStatus } from '../../toolkit/misleading-status.ts'
 import { modelFaultOf } from '../../toolkit/model-faults.ts'
 import { fixedMessages, isAbsentModel, reasonOfStatus, redactProviderMessage } from '../../toolkit/refusal.ts'
-
-type Headers = Record<string, string | string[] | undefined>
+import { retryAfterMs } from '../../toolkit/retry-after.ts'
 
 /** Meanings of an error's `code`, `type` or OpenRouter's `error_type`; more specific than the status. */
 const byCode = new Map<string, FailureReason>([
@@ -148,31 +146,6 @@ function wordsOf(codes: readonly string[]): FailureReason | undefined {
 
 function ofStatus(status: number | null): FailureReason | undefined {
   return status === null || status < 400 ? undefined : reasonOfStatus(status)
-}
-
-const maxRetryMs = 24 * 60 * 60 * 1000
-/** Every HTTP date begins with the day of the week; Date.parse accepts many other strings as dates. */
-const httpDate = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/
-
-/**
- * `retry-after-ms`, otherwise `retry-after` in seconds or as an HTTP date (relative to the response's own `date`); null
- * if absent.
- */
-function retryAfterMs(headers: Headers): number | null {
-  const exact = decimal(headers['retry-after-ms'])
-  if (exact !== null) return Math.min(exact, maxRetryMs)
-  const inSeconds = decimal(headers['retry-after'])
-  if (inSeconds !== null) return Math.min(Math.ceil(inSeconds * 1000), maxRetryMs)
-  const date = String(headers['retry-after'] ?? '')
-  const until = httpDate.test(date) ? Date.parse(date) : Number.NaN
-  if (Number.isNaN(until)) return null
-  const sent = Date.parse(String(headers.date ?? ''))
-  return Math.min(Math.max(0, until - (Number.isNaN(sent) ? systemClock.now() : sent)), maxRetryMs)
-}
-
-function decimal(header: string | string[] | undefined): number | null {
-  const text = String(header ?? '').trim()
-  return /^\d{1,12}(\.\d+)?$/.test(text) ? Number(text) : null
 }
 
 /** An error as a server reports it, before it is classified. */

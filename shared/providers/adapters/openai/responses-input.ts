@@ -20,29 +20,40 @@ import { isEnvelope } from '../../toolkit/reasoning-envelope.ts'
 import { sentTools } from './responses-tools.ts'
 
 /** The input that a provider receives, the same value if all may be sent. */
-type SentInput = { input: ResponsesRequest['input']; dropped: string[]; adjusted: string[]; reasoningDropped: boolean }
+type SentInput = {
+  input: ResponsesRequest['input']
+  dropped: string[]
+  adjusted: string[]
+  reasoningSent: boolean
+  reasoningDropped: boolean
+}
 
 /**
- * Drops reasoning that the provider cannot read: that of another provider, and items that hold no state, which the
- * provider would look for among its stored ones. Longer cache lifetimes and tools that the provider runs have no price, so
+ * Drops reasoning that the provider cannot read: what the gateway has sealed, what the provider has refused, and items
+ * that hold no state, which the provider would look for among its stored ones. Who made other state is not known until
+ * it is refused. Longer cache lifetimes and tools that the provider runs have no price, so
  * they are dropped as well. Throws a GatewayError `unsupported_capability` for items that may not be sent.
  */
 export function inputFor(call: Pick<Call<'responses'>, 'body' | 'target' | 'reasoning'>): SentInput {
-  const { target } = call
+  const { target, reasoning } = call
   const { input: given } = call.body
-  if (typeof given === 'string') return { input: given, dropped: [], adjusted: [], reasoningDropped: false }
+  if (typeof given === 'string')
+    return { input: given, dropped: [], adjusted: [], reasoningSent: false, reasoningDropped: false }
   const input = withFittedItems(given, target)
   const sent: ResponsesItem[] = []
   const dropped = new Set<string>()
   const adjusted = new Set<string>()
+  let reasoningSent = false
   let reasoningDropped = false
   for (const [index, item] of input.entries()) {
     if (isReference(item)) throw refused(`input.${index}.type`, unresolvedReference)
     if (!isListedItem(item.type)) throw refusedItem(`input.${index}.type`, String(item.type))
     assertOwnTools(item, `input.${index}`)
-    if (isItem(item, 'reasoning') && !isReadable(item.encrypted_content)) {
-      reasoningDropped ||= Boolean(item.encrypted_content)
-      continue
+    if (isItem(item, 'reasoning')) {
+      const isSent = isReadable(item.encrypted_content) && !reasoning?.refused
+      reasoningSent ||= isSent
+      reasoningDropped ||= !isSent && Boolean(item.encrypted_content)
+      if (!isSent) continue
     }
     if (isItem(item, 'additional_tools')) {
       const { tools, ...changed } = sentTools(item.tools, target)
@@ -58,6 +69,7 @@ export function inputFor(call: Pick<Call<'responses'>, 'body' | 'target' | 'reas
     input: isSame ? (input as ResponsesItem[]) : sent,
     dropped: [...dropped],
     adjusted: [...adjusted],
+    reasoningSent,
     reasoningDropped,
   }
 }

@@ -34,7 +34,7 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   for (const name of unsent.removed) if (!takes(name)) changes[name] = undefined
   const dropped = unsent.dropped.filter(name => !takes(name))
   const { tools, dropped: droppedTools, adjusted: adjustedTools } = toolsFor(body, target)
-  const { input, dropped: droppedParts, adjusted: adjustedParts, reasoningDropped } = inputFor(call)
+  const { input, dropped: droppedParts, adjusted: adjustedParts, reasoningSent, reasoningDropped } = inputFor(call)
   const fitted = fitResponses(body, target)
   Object.assign(changes, fitted.changes)
   const { text, losesMeaning: losesRule } = withFittedFormat(body.text, target)
@@ -63,6 +63,7 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
     path: '/responses',
     headers: { 'content-type': 'application/json' },
     body: editBody(call.raw, body, changes),
+    ...(reasoningSent && { reasoningSent }),
     ...(reasoningDropped && { reasoningDropped }),
     ...(adjusted.length > 0 && { adjusted }),
   }
