@@ -1,5 +1,6 @@
 import type { Protocol } from '../../contract.ts'
 import { fittedChat } from '../../profile/fit-chat.ts'
+import { withOneCall } from '../../toolkit/one-call.ts'
 import { chat } from './chat.ts'
 import { embedding } from './embedding.ts'
 import { readAsEvents } from './event-stream.ts'
@@ -8,7 +9,7 @@ import { rerank } from './rerank.ts'
 
 /** The runtime of Amazon Bedrock: Converse for chat with the models of all vendors, InvokeModel for embeddings. */
 export const bedrock: Protocol = {
-  direct: { chat: fittedChat(chat), embedding },
+  direct: { chat: fittedChat(withOneCall(chat)), embedding },
   synchronous: { rerank },
   eventSink: readAsEvents,
   // ListAsyncInvokes: free, and an operation of the same endpoint.

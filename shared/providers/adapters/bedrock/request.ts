@@ -173,7 +173,7 @@ class ConverseWriter {
 
   /** The fields that only models of one vendor have. */
   #modelFields(thinking: ClaudeThinking | undefined, toolConfig: ToolConfig | undefined): object | undefined {
-    const { reasoning_effort: effort, parallel_tool_calls: parallel } = this.#body
+    const { reasoning_effort: effort } = this.#body
     const { target } = this.#call
     if (this.#isClaude) {
       const takesEffort = target.deployment.traits?.effort === true && effort && effort !== 'none'
@@ -183,7 +183,6 @@ class ConverseWriter {
         ...(toolConfig && this.#hasOwnChoice && { tool_choice: this.#ownChoice() }),
       })
     }
-    if (parallel === false && toolConfig) this.dropped.push('parallel_tool_calls')
     if (!effort) return undefined
     if (target.model.owned_by === 'openai') return { reasoning_effort: effort }
     if (target.model.owned_by !== 'amazon') this.dropped.push('reasoning_effort')

@@ -1,6 +1,7 @@
 import type { Protocol } from '../../contract.ts'
 import { fittedChat } from '../../profile/fit-chat.ts'
 import { imageUrls } from '../../toolkit/image-urls.ts'
+import { withOneCall } from '../../toolkit/one-call.ts'
 import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { chatAnswer } from './answer.ts'
 import { embeddingAnswer, embeddingRequest } from './embedding.ts'
@@ -18,14 +19,16 @@ import { video } from './video.ts'
 export const gemini: Protocol = {
   direct: {
     chat: fittedChat(
-      withReasoningState({
-        native: false,
-        request: chatRequest,
-        // It takes bytes, not URLs.
-        remoteMedia: imageUrls,
-        answer: chatAnswer,
-        stream: chatStream,
-      }),
+      withReasoningState(
+        withOneCall({
+          native: false,
+          request: chatRequest,
+          // It takes bytes, not URLs.
+          remoteMedia: imageUrls,
+          answer: chatAnswer,
+          stream: chatStream,
+        }),
+      ),
     ),
     generate_content: generateContent,
     embedding: { native: false, request: embeddingRequest, answer: embeddingAnswer },

@@ -1,6 +1,7 @@
 import type { Protocol } from '../../contract.ts'
 import { fittedChat } from '../../profile/fit-chat.ts'
 import { imageUrls } from '../../toolkit/image-urls.ts'
+import { withOneCall } from '../../toolkit/one-call.ts'
 import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { chatAnswer } from '../gemini/answer.ts'
 import { failure } from '../gemini/failure.ts'
@@ -21,13 +22,15 @@ import { video } from './video.ts'
 export const vertex: Protocol = {
   direct: {
     chat: fittedChat(
-      withReasoningState({
-        native: false,
-        request: call => atVertex(chatRequest(call)),
-        remoteMedia: imageUrls,
-        answer: chatAnswer,
-        stream: chatStream,
-      }),
+      withReasoningState(
+        withOneCall({
+          native: false,
+          request: call => atVertex(chatRequest(call)),
+          remoteMedia: imageUrls,
+          answer: chatAnswer,
+          stream: chatStream,
+        }),
+      ),
     ),
     generate_content: generateContent,
     embedding,
