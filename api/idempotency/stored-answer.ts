@@ -2,6 +2,7 @@ import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:cr
 import { buffer } from 'node:stream/consumers'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { memberText } from '../../shared/base/json-member.ts'
+import { dayMs } from '../../shared/base/time.ts'
 import type { FileServices } from '../../shared/files/file-services.ts'
 import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
 import { bytesOf } from '../../shared/io/bytes.ts'
@@ -26,7 +27,7 @@ export type AnswerOwner = {
 }
 
 /** Retention of a stored response. */
-export const retentionMs = 24 * 3_600_000
+export const retentionMs = dayMs
 /** Larger responses go to storage. */
 const maxInDatabaseBytes = 1024 * 1024
 

@@ -1,5 +1,5 @@
 import { rolesWith } from '../base/roles.ts'
-import { addMs } from '../base/time.ts'
+import { addMs, hourMs } from '../base/time.ts'
 import type { Alert, Organisation } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { isRefusedRecipient } from '../io/mail.ts'
@@ -7,7 +7,6 @@ import type { Platform } from '../platform.ts'
 import { emailedTypes, formatAlertEmail } from './templates.ts'
 
 const minuteMs = 60_000
-const hourMs = 60 * minuteMs
 /** The retry delays of an email; it is abandoned after the last retry. */
 const retryDelaysMs = [1, 5, 15, 60, 120, 240, 480, 480, 480].map(minutes => minutes * minuteMs)
 const maxAttempts = retryDelaysMs.length + 1

@@ -1,4 +1,4 @@
-import { dayMs } from '../base/time.ts'
+import { dayMs, hourMs } from '../base/time.ts'
 import { type AlertRule, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { bucketsIn, type Grouped, percentilesOf, timesOfLog } from '../wallet/durations.ts'
@@ -16,7 +16,6 @@ const maxGroups = 20_000
 /** Maximum keys or endpoints that a rule fires about. */
 const maxSubjects = 100
 const maxDeliveries = 50_000
-const hourMs = 3_600_000
 const minuteMs = 60_000
 const shortMs: Partial<Record<Window, number>> = { '5m': 5 * minuteMs, '15m': 15 * minuteMs, '1h': hourMs }
 

@@ -43,7 +43,8 @@ export function steadyClock(): Clock {
   return { now: () => performance.now() + offsetMs }
 }
 
-export const dayMs = 24 * 3_600_000
+export const hourMs = 3_600_000
+export const dayMs = 24 * hourMs
 
 /** The current time in whole Unix seconds. */
 export function unixNow(): number {

@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
-import { monthOf } from '../base/time.ts'
+import { dayMs, monthOf } from '../base/time.ts'
 import type { FileServices } from '../files/file-services.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
@@ -19,7 +19,7 @@ export type BatchParams = {
   outputLifeSeconds: number | null
 }
 
-const windowMs = 24 * 3_600_000
+const windowMs = dayMs
 /** Inline requests are stored as a file, for twice the completion window. */
 const inlineLifetimeMs = 2 * windowMs
 

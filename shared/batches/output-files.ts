@@ -1,3 +1,4 @@
+import { dayMs } from '../base/time.ts'
 import type { FileServices } from '../files/file-services.ts'
 import type { Platform } from '../platform.ts'
 import type { BatchServices } from './batch-services.ts'
@@ -9,7 +10,7 @@ export type FinalFiles = { outputFileId: string | null; errorFileId: string | nu
 
 const contentType = 'application/jsonl'
 /** Expiry of files that were never published. */
-const unpublishedLifetimeMs = 24 * 3_600_000
+const unpublishedLifetimeMs = dayMs
 
 /** Writes the journal of a batch into its output and its error file; a file without lines is not created. */
 export async function finalizeFiles(services: BatchServices, batch: Batch): Promise<FinalFiles> {

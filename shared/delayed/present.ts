@@ -1,12 +1,10 @@
 import { text } from 'node:stream/consumers'
 import { usdFromNano } from '../base/money.ts'
-import { unixSeconds } from '../base/time.ts'
+import { hourMs, unixSeconds } from '../base/time.ts'
 import type { StoredFile } from '../files/files.ts'
 import type { Platform } from '../platform.ts'
 import type { WebhookServices } from '../webhooks/webhook-services.ts'
 import type { DelayedJob } from './delayed-row.ts'
-
-const hourMs = 3_600_000
 
 type Delivery = 'pending' | 'delivered' | 'failed'
 

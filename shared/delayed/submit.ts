@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { hourMs } from '../base/time.ts'
 import { chatFormatOf } from '../chat/chat-formats.ts'
 import { measureRequest } from '../chat/measure-request.ts'
 import { RemoteFiles } from '../chat/remote-files.ts'
@@ -76,7 +77,6 @@ function unstreamed<T extends z.ZodType<{ stream?: boolean | null | undefined }>
   })
 }
 
-const hourMs = 3_600_000
 const windowsMs: Record<CompletionWindow, number> = { '1h': hourMs, '6h': 6 * hourMs }
 
 export type SubmittedDelayed = { job: Job; reservation: Reservation; target: Target; mode: string }

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/time.ts'
+import { type Clock, dayMs } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import { defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
@@ -7,8 +7,8 @@ import type { Metrics } from '../metrics/metrics.ts'
 const costsKey = 'stated-costs'
 const flushIntervalMs = 30_000
 /** Older calls count half as much after this time: a price that was corrected is soon forgotten. */
-const halfLifeMs = 86_400_000
-const ttlMs = 30 * 86_400_000
+const halfLifeMs = dayMs
+const ttlMs = 30 * dayMs
 /** With fewer calls, or within this distance, a difference says nothing about the row: routes and roundings differ. */
 const minCalls = 5
 const maxDrift = 0.05

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/time.ts'
+import { type Clock, dayMs } from '../base/time.ts'
 import { takeUnknown, type UnknownKind } from '../base/unknown-names.ts'
 import type { Logger } from '../io/log.ts'
 import { defineScript } from '../io/lua-script.ts'
@@ -9,7 +9,7 @@ const flushIntervalMs = 30_000
 /** The newest names are kept: callers can invent any number of them. */
 const maxNames = 300
 const maxLogged = 300
-const ttlMs = 30 * 86_400_000
+const ttlMs = 30 * dayMs
 
 const addNames = defineScript({
   name: 'add-unknown-names',

@@ -1,7 +1,7 @@
 import { newId } from '../base/ids.ts'
 import type { Quotas } from '../base/quotas.ts'
 import { storableText } from '../base/storable-text.ts'
-import type { Clock } from '../base/time.ts'
+import { type Clock, dayMs } from '../base/time.ts'
 import { type File, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { Removable } from '../io/expired-rows.ts'
@@ -56,7 +56,7 @@ export type NewFile = {
 export type StoredFile = { fileId: string; storageKey: string; contentType: string; bytes: number }
 
 /** Retention of files that a queued job may refer to. */
-export const retainedForJobsMs = 24 * 3_600_000
+export const retainedForJobsMs = dayMs
 const maxFilenameCharacters = 200
 const pageSize = 500
 const maxPages = 200

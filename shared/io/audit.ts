@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { fixedId, newId } from '../base/ids.ts'
+import { hourMs } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from './db.ts'
-
-const hourMs = 3_600_000
 
 /** The author of a change: a signed-in user, a provisioning key, or the operator's command line. */
 export type Actor = {

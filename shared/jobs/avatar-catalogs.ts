@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
+import { dayMs } from '../base/time.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Platform } from '../platform.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from '../providers/avatar-catalog.ts'
@@ -12,7 +13,7 @@ type Entries = { avatars: Avatar; voices: Voice }
 export type Listing = { type?: string; language?: string; nextToken: string | null; limit: number }
 
 const freshMs = 10 * 60_000
-const staleMs = 24 * 3_600_000
+const staleMs = dayMs
 /** Limits of one provider's cached pages in Redis: count and length. */
 const maxPages = 200
 const maxPageChars = 256 * 1_024

@@ -1,5 +1,5 @@
 import { usdFromNano } from '../base/money.ts'
-import { unixSeconds } from '../base/time.ts'
+import { dayMs, unixSeconds } from '../base/time.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import { pixelsOf, type VideoInput } from '../kinds/video.ts'
 import type { Platform } from '../platform.ts'
@@ -19,7 +19,7 @@ export type Output = {
 export type JobResult = { outputs: Output[] }
 
 /** Lifetime of the signed URLs in a response; every response has new ones. */
-const urlLifetimeMs = 24 * 3_600_000
+const urlLifetimeMs = dayMs
 
 /** A job as its GET returns it. `delivery` is its webhook's status, if the caller knows it. */
 export async function presentJob(

@@ -1,10 +1,10 @@
+import { hourMs } from '../base/time.ts'
 import type { ApiKey, RetiredSecret } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import { policyRow } from './policy.ts'
 
 /** The longest time for which a roll may keep the old secret working. */
 export const maxOverlapHours = 72
-const hourMs = 3_600_000
 
 /** A secret that works beside the one that replaced it. */
 export type OverlappingSecret = { last4: string; validUntil: Date }

@@ -1,6 +1,6 @@
 import { newId } from '../base/ids.ts'
 import { centsFromNano, nanoFromCents } from '../base/money.ts'
-import type { Clock } from '../base/time.ts'
+import { type Clock, hourMs } from '../base/time.ts'
 import type { TopUp } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
@@ -9,7 +9,6 @@ import type { ChargeFact } from './facts.ts'
 import type { Charge, StripeApi } from './stripe.ts'
 
 const minuteMs = 60_000
-const hourMs = 60 * minuteMs
 /** An attempt without an outcome is looked up after this time. */
 const settleAfterMs = minuteMs
 /** Stripe forgets idempotency keys after 24 hours at the earliest (https://docs.stripe.com/api/idempotent_requests). */

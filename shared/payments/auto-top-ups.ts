@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { centsFromNano, nanoFromCents, usdFromNano } from '../base/money.ts'
-import type { Clock } from '../base/time.ts'
+import { type Clock, hourMs } from '../base/time.ts'
 import type { AutoTopUp, TopUp } from '../generated/prisma/client.ts'
 import { type Actor, audit, changesBetween } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
@@ -9,7 +9,6 @@ import { monthSpendNano } from './due-top-ups.ts'
 import type { StripeApi } from './stripe.ts'
 
 const minuteMs = 60_000
-const hourMs = 60 * minuteMs
 /** A card page whose event did not come is looked up after this time. */
 const settleAfterMs = minuteMs
 /** A page at which a card is saved ends after 24 hours. */

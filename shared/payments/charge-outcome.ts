@@ -1,11 +1,11 @@
+import { dayMs, hourMs } from '../base/time.ts'
 import type { TopUp } from '../generated/prisma/client.ts'
 import { audit, operatorActor } from '../io/audit.ts'
 import type { Connection } from '../io/db.ts'
 import type { ChargeFact } from './facts.ts'
 
-const hourMs = 3_600_000
 /** The delays after the first failures in a row; one more turns automatic top-ups off. */
-const retryDelaysMs = [hourMs, 24 * hourMs]
+const retryDelaysMs = [hourMs, dayMs]
 /** The author of what the service does by itself. */
 export const autoTopUpActor = { ...operatorActor, name: 'automatic top-up' }
 

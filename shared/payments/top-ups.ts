@@ -2,7 +2,7 @@ import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { nanoFromCents, usdFromNano } from '../base/money.ts'
-import type { Clock } from '../base/time.ts'
+import { type Clock, hourMs } from '../base/time.ts'
 import type { TopUp } from '../generated/prisma/client.ts'
 import { type Actor, audit } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
@@ -16,7 +16,6 @@ import { type ChargeFact, factOf, type PaymentFact, type ReturnFact, type TopUpF
 import { statusOf, transitions } from './steps.ts'
 import { StripeApi } from './stripe.ts'
 
-const hourMs = 3_600_000
 /** Maximum checkouts per organisation and hour. */
 const maxPerHour = 30
 

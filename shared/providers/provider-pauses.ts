@@ -1,4 +1,4 @@
-import type { Clock } from '../base/time.ts'
+import { type Clock, dayMs } from '../base/time.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import { channelName, openSubscriber, type Redis } from '../io/redis.ts'
@@ -7,7 +7,7 @@ const channel = 'providers:paused'
 /** A lost message delays a change by this much. */
 const refreshMs = 10_000
 /** The cooldown of a paused provider, which has no known end: longer than any that a provider requests. */
-export const pausedCooldownMs = 86_400_000
+export const pausedCooldownMs = dayMs
 
 /** `pausedUntil` null = until an operator resumes it. */
 export type ProviderPause = {

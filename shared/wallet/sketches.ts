@@ -1,11 +1,10 @@
-import { type Clocks, dayMs, elapsedMs } from '../base/time.ts'
+import { type Clocks, dayMs, elapsedMs, hourMs } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
 import { slowKinds } from './durations.ts'
 
 /** The sketches of hours and days: summed up from the request log once they are over, and again after a late booking. */
 
-const hourMs = 3_600_000
 /** The delay after the end of an hour or day before it is summed up: few bookings are later. */
 const graceMs = 5 * 60_000
 /** A run begins with no more work after this time: other housekeeping waits for it. */

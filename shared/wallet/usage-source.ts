@@ -1,9 +1,7 @@
-import { dayMs } from '../base/time.ts'
+import { dayMs, hourMs } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { sketchesOfLog, timesOfLog } from './durations.ts'
 import type { Outcome } from './usage-hours.ts'
-
-const hourMs = 3_600_000
 
 /** Where usage is summed from: tables in the shape of `usage_hours`, as SQL, and their conditions. */
 

@@ -1,3 +1,4 @@
+import { hourMs } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { Outcome } from './usage-hours.ts'
@@ -9,7 +10,6 @@ const minFailed = 5
 /** An hour is listed if at least one in this many of its requests failed. */
 const maxRequestsPerFailure = 4
 const maxFailingHours = 1_000
-const hourMs = 3_600_000
 const recentMs = 15 * 60_000
 /** Maximum requests, the latest ones, that decide whether a provider fails now. */
 const maxRecent = 20_000

@@ -1,3 +1,5 @@
+import { dayMs } from '../base/time.ts'
+
 const second = 1_000
 const minute = 60 * second
 const hour = 60 * minute
@@ -7,7 +9,7 @@ export const pausesMs = [5 * second, 5 * minute, 30 * minute, 2 * hour, 5 * hour
 /** A manual redelivery after the last attempt starts a new round. */
 export const attemptsPerRound = pausesMs.length + 1
 
-const maxRetryAfterMs = 24 * 3_600_000
+const maxRetryAfterMs = dayMs
 const jitter = 0.1
 
 /**

@@ -1,11 +1,12 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
+import { dayMs } from '../base/time.ts'
 import type { Organisation } from '../generated/prisma/client.ts'
 import { type Actor, audit } from '../io/audit.ts'
 import type { Database } from '../io/db.ts'
 import type { Sealer } from '../io/sealer.ts'
 
-const overlapMs = 24 * 3_600_000
+const overlapMs = dayMs
 
 /** The database with the secrets, and the sealer that decrypts them. */
 export type WebhookSecretStore = { db: Database; sealer: Sealer }

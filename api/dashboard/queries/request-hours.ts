@@ -1,3 +1,4 @@
+import { hourMs } from '../../../shared/base/time.ts'
 import type { Connection } from '../../../shared/io/db.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import type { Outcome } from '../../../shared/wallet/usage-hours.ts'
@@ -14,7 +15,6 @@ import { statusOutcomes } from './usage-filter.ts'
 
 /** Which hours of the request log a search has to read, as the sums of usage know: rare requests are found without all others. */
 
-const hourMs = 3_600_000
 /** Maximum hours in the conditions of one query. */
 const maxHoursPerRead = 1_000
 /** The factor by which more hours are read when those before had too few large figures. */

@@ -1,10 +1,9 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import { dayMs } from '../../../shared/base/time.ts'
+import { dayMs, hourMs } from '../../../shared/base/time.ts'
 import type { Step, UsageSource } from '../../../shared/wallet/usage-source.ts'
 
 const minuteMs = 60_000
-const hourMs = 60 * minuteMs
 const stepMs = { '5m': 5 * minuteMs, hour: hourMs, '4h': 4 * hourMs, day: dayMs } as const
 type ChartStep = keyof typeof stepMs & Step
 const granularities = ['hour', 'day', 'week', 'month'] as const

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { usdFromNano } from '../../../shared/base/money.ts'
-import { dayMs } from '../../../shared/base/time.ts'
+import { dayMs, hourMs } from '../../../shared/base/time.ts'
 import type { Connection } from '../../../shared/io/db.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
@@ -20,7 +20,6 @@ import type { Attention, Notice, OutageNotice } from '../wire/usage.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { permission: 'use' } } as const
-const hourMs = 3_600_000
 /** Maximum notices of each kind. */
 const maxNotices = 10
 const maxKeys = 2_000

@@ -3,6 +3,7 @@ import type { IncidentSummary } from '../../../shared/alerts/incident-groups.ts'
 import { readIncidents } from '../../../shared/alerts/incident-messages.ts'
 import type { IncidentKind } from '../../../shared/alerts/incidents.ts'
 import { GatewayError } from '../../../shared/base/errors.ts'
+import { dayMs } from '../../../shared/base/time.ts'
 import type { IncidentGroup, IncidentMessage as MessageRow } from '../../../shared/generated/prisma/client.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
@@ -27,9 +28,8 @@ const shared = { tag: 'Dashboard', access: 'operator' } as const
 const maxAffected = 20
 const maxRecords = 100
 const maxMessages = 100
-const hourMs = 3_600_000
 /** The request log of a longer incident is not read as a whole. */
-const maxAffectedMs = 7 * 24 * hourMs
+const maxAffectedMs = 7 * dayMs
 /** Failures that opened the incident began before it. */
 const leadMs = 5 * 60_000
 

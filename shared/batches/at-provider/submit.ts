@@ -1,4 +1,5 @@
 import { GatewayError } from '../../base/errors.ts'
+import { dayMs } from '../../base/time.ts'
 import type { Price } from '../../catalog/schema.ts'
 import { chatFormatOf } from '../../chat/chat-formats.ts'
 import { measureInline } from '../../chat/measure-request.ts'
@@ -28,7 +29,7 @@ import { type BatchEndpoint, batchEndpoints, isBlank, readRequest } from '../req
 import { moveToGateway, offersOf, type ProviderBatch, providerBatchOf } from './offer.ts'
 
 /** Expiry of the file for the provider, which is useless once its batch has started. */
-const fileLifetimeMs = 24 * 3_600_000
+const fileLifetimeMs = dayMs
 
 /**
  * Decides who runs a batch: submits it to a provider's own batch API where that is requested and possible, else leaves it to

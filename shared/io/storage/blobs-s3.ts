@@ -11,7 +11,7 @@ import { Agent, request } from 'undici'
 import { GatewayError } from '../../base/errors.ts'
 import { loadOnce } from '../../base/load-once.ts'
 import { nodeAgentOptions, type Proxies, proxyFor } from '../../base/proxies.ts'
-import type { Clock } from '../../base/time.ts'
+import { type Clock, dayMs } from '../../base/time.ts'
 import { inlineDisposition } from '../disposition.ts'
 import { StorageError } from '../outage.ts'
 import { tunnelConnector } from '../tunnel.ts'
@@ -20,7 +20,7 @@ import type { Blobs, ByteRange } from './blobs.ts'
 
 const defaultRegion = 'us-east-1'
 /** The maximum lifetime of a presigned URL. */
-const maxLifetimeMs = 7 * 24 * 3_600_000
+const maxLifetimeMs = 7 * dayMs
 const putLifeS = 300
 const bufferBytes = 64 * 1024
 const removeBatchSize = 1_000
