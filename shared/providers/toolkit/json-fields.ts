@@ -87,6 +87,17 @@ export function readOptionalLink(json: unknown, path: string): string | null {
   return value && /^(https?|data):/i.test(value) && URL.canParse(value) ? value : null
 }
 
+/** Parses the data of an event of a stream. Throws a ProviderError `invalid_response` unless it is a JSON object. */
+export function parseEvent(data: string): Json {
+  let event: unknown
+  try {
+    event = JSON.parse(data)
+  } catch (cause) {
+    throw invalidResponse('an event is not JSON', cause)
+  }
+  return objectIn(event, 'an event')
+}
+
 /** Parses a string as JSON; null if it is not JSON. */
 export function parseJsonOrNull(body: string): unknown {
   try {

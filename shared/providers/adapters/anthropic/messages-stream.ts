@@ -1,11 +1,10 @@
 import type { Usage } from '../../../base/usage.ts'
 import type { MessageEvent } from '../../../kinds/messages.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
-import { objectIn, textIn } from '../../toolkit/json-fields.ts'
+import { objectIn, parseEvent, textIn } from '../../toolkit/json-fields.ts'
 import { Counters } from './answer.ts'
 import { errorFrom } from './failure.ts'
 import { ToolReadings } from './tool-readings.ts'
-import { parseEvent } from './wire.ts'
 
 /**
  * Reads the events of a native stream, which are forwarded as they are: checks what the gateway reads and counts the

@@ -2,11 +2,10 @@ import { unixNow } from '../../../base/time.ts'
 import { type ChatChunk, type ChatDelta, type FinishReason, finishWith } from '../../../kinds/chat.ts'
 import { finishReasonOf } from '../../../kinds/messages-usage.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
-import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
+import { invalidResponse, type Json, objectIn, parseEvent, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 import { Counters, completionId, refusalText } from './answer.ts'
 import { errorFrom } from './failure.ts'
-import { parseEvent } from './wire.ts'
 
 type OpenTool = { index: number; input: unknown; sent: boolean }
 

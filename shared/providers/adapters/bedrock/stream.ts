@@ -4,7 +4,7 @@ import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
 import { calledName } from '../../toolkit/called-name.ts'
-import { invalidResponse, type Json, objectIn, textIn } from '../../toolkit/json-fields.ts'
+import { invalidResponse, objectIn, parseEvent, textIn } from '../../toolkit/json-fields.ts'
 import { redactedDetail, thinkingDetail } from '../../toolkit/signed-thinking.ts'
 import { finishReason, usageFrom } from './answer.ts'
 import { exceptionPrefix, faultEvent } from './event-stream.ts'
@@ -111,14 +111,4 @@ export class ConverseDecoder implements StreamDecoder<ChatChunk> {
   #chunk(delta: ChatDelta, finish: FinishReason | null = null): ChatChunk[] {
     return [{ ...this.#head, choices: [{ index: 0, delta, finish_reason: finish }], usage: null }]
   }
-}
-
-function parseEvent(data: string): Json {
-  let event: unknown
-  try {
-    event = JSON.parse(data)
-  } catch (cause) {
-    throw invalidResponse('an event is not JSON', cause)
-  }
-  return objectIn(event, 'event')
 }

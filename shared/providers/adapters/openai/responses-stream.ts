@@ -5,7 +5,7 @@ import { isEventStream, parseEvents } from '../../../io/sse.ts'
 import type { ResponsesEvent, ResponsesStatus } from '../../../kinds/responses-answer.ts'
 import { ProviderError } from '../../provider-error.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
-import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
+import { invalidResponse, type Json, parseEvent } from '../../toolkit/json-fields.ts'
 import { reportedFailure } from './failure.ts'
 import { completeItem, completeResponse, failureOfResponse, responseFrom, usageOf } from './responses-answer.ts'
 import { argumentsText } from './tool-calls.ts'
@@ -33,7 +33,7 @@ export class ResponsesEventReader implements StreamDecoder<ResponsesEvent> {
   /** Throws a ProviderError when the event reports a failure or is malformed. */
   push({ data }: SseEvent): ResponsesEvent[] {
     if (this.done || data === '' || data.trim() === '[DONE]') return []
-    const given = parse(data)
+    const given = typedEvent(data)
     const event = this.#items.put(given)
     switch (event.type) {
       case 'response.created':
@@ -130,14 +130,8 @@ function completeEvent(event: Json): Json {
 
 type TypedEvent = Json & { type: string }
 
-function parse(data: string): TypedEvent {
-  let event: unknown
-  try {
-    event = JSON.parse(data)
-  } catch {
-    throw invalidResponse('an event is not JSON')
-  }
-  if (!isObject(event)) throw invalidResponse('an event is not an object')
+function typedEvent(data: string): TypedEvent {
+  const event = parseEvent(data)
   if (isObject(event.error) && event.type === undefined) throw reportedFailure(event)
   if (typeof event.type !== 'string') throw invalidResponse('an event has no type')
   return event as TypedEvent

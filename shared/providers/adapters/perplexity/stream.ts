@@ -3,7 +3,7 @@ import { unixNow } from '../../../base/time.ts'
 import type { ChatChunk, ChatDelta, FinishReason, SearchResult, ToolCall } from '../../../kinds/chat.ts'
 import type { Call, Target } from '../../contract.ts'
 import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
-import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
+import { type Json, parseEvent } from '../../toolkit/json-fields.ts'
 import { reportedFailure } from '../openai/failure.ts'
 import { failureOfResponse, responseFrom } from '../openai/responses-answer.ts'
 import { citationsIn, partsOf, resultsOf, sourcesOf, toolCallFrom } from './answer.ts'
@@ -121,15 +121,4 @@ export class AgentDecoder implements StreamDecoder<ChatChunk> {
     this.#hasBegun = true
     return { ...this.#head, choices: [{ index: 0, delta: { ...role, ...delta }, finish_reason: finish }] }
   }
-}
-
-function parseEvent(data: string): Json {
-  let event: unknown
-  try {
-    event = JSON.parse(data)
-  } catch {
-    throw invalidResponse('an event is not JSON')
-  }
-  if (!isObject(event)) throw invalidResponse('an event is not an object')
-  return event
 }
