@@ -292,7 +292,7 @@ export function transportError(
   { client, signal }: Pick<Attempt<DirectKind>, 'client' | 'signal'>,
 ): Error {
   if (fault === 'aborted' && signal.aborted) return signal.reason
-  if (fault === 'aborted' && client.gone) return new ClientGone('the client went away')
+  if (fault === 'aborted' && client.gone) return new ClientGone()
   if (cause instanceof ProviderError) return cause // The request could not be authorized.
   if (fault === 'timeout') return new ProviderError('timeout', 'the provider took too long', { cause })
   if (fault === 'coding') return new ProviderError('invalid_response', 'the answer cannot be decompressed', { cause })

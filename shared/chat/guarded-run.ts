@@ -3,7 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import { elapsedMs } from '../base/time.ts'
 import type { RunServices } from '../engine/base-run.ts'
 import type { Report } from '../engine/report.ts'
-import type { ResponseWriter } from '../engine/response-writer.ts'
+import { goneSignal, type ResponseWriter } from '../engine/response-writer.ts'
 import { failedResponse } from '../engine/responses-error.ts'
 import { Placeholders } from '../guardrails/placeholders.ts'
 import { TextGuard } from '../guardrails/text-guard.ts'
@@ -138,9 +138,7 @@ class GuardedRun<K extends DirectKind> {
       .filter(({ isContent, isToken }) => isContent && !isToken)
       .map(({ path, role, shown, isJson }) => ({ id: path, role, text: shown, isJson }))
     const webhook = this.#guard.webhookOf('input')!
-    const left = new AbortController()
-    this.#client.onGone(() => left.abort())
-    const replaced = await this.#guard.ask(webhook, 'input', texts, left.signal)
+    const replaced = await this.#guard.ask(webhook, 'input', texts, goneSignal(this.#client))
     for (const one of found) one.shown = replaced.get(one.path) ?? one.shown
   }
 

@@ -12,7 +12,7 @@ import type { Pause } from '../wallet/routing-record.ts'
 import { CallMonitor, type RunServices } from './base-run.ts'
 import { isCutByCaller } from './cut-calls.ts'
 import { ClientGone, type FailedAttempt, isKeyFault, timingOf } from './failures.ts'
-import type { ClientPresence } from './response-writer.ts'
+import { type ClientPresence, goneSignal } from './response-writer.ts'
 
 /** Delayed work: its organisation, its discount in parts per million, and its deadline. */
 export type BulkContext = { owner: string; discountPpm: bigint; deadlineMs: number }
@@ -72,7 +72,7 @@ export async function failover<T>(
       pause = longer(pause, step.pauseMs, reason)
     }
     signal.throwIfAborted()
-    if (client.gone) throw new ClientGone('the client went away')
+    if (client.gone) throw new ClientGone()
     const cooldown = live ? cooldownMsOf(services, target) : 0
     const cooldownMs = typeof cooldown === 'number' ? cooldown : await cooldown
     if (cooldownMs > 0) {
@@ -139,11 +139,9 @@ async function acquirePermit(
   target: Target,
 ): Promise<Permit> {
   const fromMs = services.monotonic.now()
-  const disconnected = new AbortController()
-  client.onGone(() => disconnected.abort())
-  const waiter = { owner: bulk.owner, deadlineMs: bulk.deadlineMs, signal: disconnected.signal }
+  const waiter = { owner: bulk.owner, deadlineMs: bulk.deadlineMs, signal: goneSignal(client) }
   const permit = await services.limiter.acquire(target.own?.lane ?? target.provider.name, waiter).catch(error => {
-    throw client.gone ? new ClientGone('the client went away') : error
+    throw client.gone ? new ClientGone() : error
   })
   plan.extend(elapsedMs(fromMs, services.monotonic.now()))
   return permit
@@ -196,10 +194,8 @@ function longer(earlier: Pause | null, ms: number, reason: Pause['reason']): Pau
 
 /** Sleeps until the delay ends, the client disconnects or `signal` aborts. */
 async function waitFor(ms: number, client: ClientPresence, signal: AbortSignal): Promise<void> {
-  const disconnected = new AbortController()
-  client.onGone(() => disconnected.abort())
   client.beginWait?.()
-  await sleep(ms, undefined, { signal: AbortSignal.any([disconnected.signal, signal]) }).catch(() => {})
+  await sleep(ms, undefined, { signal: AbortSignal.any([goneSignal(client), signal]) }).catch(() => {})
   client.endWait?.()
 }
 

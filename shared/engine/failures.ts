@@ -9,6 +9,10 @@ import type { Pause } from '../wallet/routing-record.ts'
 /** The client disconnected while the provider was working. */
 export class ClientGone extends Error {
   override name = 'ClientGone'
+
+  constructor(message = 'the client went away') {
+    super(message)
+  }
 }
 
 /** When a call began, and how long the gateway waited before it; null = not at all. */

@@ -28,6 +28,13 @@ export type ClientPresence = {
   endWait?(): void
 }
 
+/** Aborts once the client has disconnected. */
+export function goneSignal(client: ClientPresence, reason?: Error): AbortSignal {
+  const controller = new AbortController()
+  client.onGone(() => controller.abort(reason))
+  return controller.signal
+}
+
 /**
  * A deferred settlement: either charge the usage or release the reservation. `event` is its request-log entry; null for
  * an additional reservation.

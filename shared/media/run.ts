@@ -6,7 +6,7 @@ import type { EngineServices } from '../engine/engine-services.ts'
 import { failover, withoutSecret } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { failureOutcome, formatUsd, type Report, type RequestLabels, type RunOutcome } from '../engine/report.ts'
-import type { ResponseWriter } from '../engine/response-writer.ts'
+import { goneSignal, type ResponseWriter } from '../engine/response-writer.ts'
 import { InlineFiles } from '../files/inline-files.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
 import { SoundConversion } from '../files/sound-conversion.ts'
@@ -269,14 +269,12 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
   ): Delivery<K> {
     const { client, services, policy, startedMs } = this
     const { target } = monitor.route
-    const gone = new AbortController()
-    client.onGone(() => gone.abort())
     return {
       services,
       organisationId: policy.organisationId,
       environment: policy.environment,
       client,
-      gone: gone.signal,
+      gone: goneSignal(client),
       stopped: this.abortController.signal,
       startedMs,
       input: work.call.input,
@@ -329,7 +327,7 @@ class MediaRun<K extends SyncKind> extends BaseRun<EngineServices> {
         this.#stopped = this.#outcomeOf(target, quantity)
       throw stopped.reason
     }
-    if (!isBilled) throw new ClientGone('the client went away')
+    if (!isBilled) throw new ClientGone()
     return { quantity, error: null }
   }
 

@@ -7,7 +7,7 @@ import type { EngineServices } from '../engine/engine-services.ts'
 import { failover } from '../engine/failover.ts'
 import { ClientGone, type FailedAttempt } from '../engine/failures.ts'
 import { routingRecord } from '../engine/report.ts'
-import type { ClientPresence } from '../engine/response-writer.ts'
+import { type ClientPresence, goneSignal } from '../engine/response-writer.ts'
 import type { WebSocket } from '../io/socket.ts'
 import { assertUnguarded } from '../keys/guardrails.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
@@ -115,8 +115,6 @@ export async function connect(
 ): Promise<OpenedSession> {
   const { upstreams, monotonic } = services
   const { environment } = key.policy
-  const disconnected = new AbortController()
-  client.onGone(() => disconnected.abort(new ClientGone('the client went away')))
   const options = {
     targets,
     live: environment === 'live',
@@ -125,7 +123,7 @@ export async function connect(
     client,
     failedAttempts,
     bulk: null,
-    signal: disconnected.signal,
+    signal: goneSignal(client, new ClientGone()),
   }
   return failover(services, options, async monitor => {
     const { target } = monitor.route

@@ -55,7 +55,7 @@ export class ResponsesConnections {
     if (this.#slots.max === 0 || !(await this.#slots.acquire(slot))) throw noConnectionError(this.#slots.max)
     if (client.gone || this.#isDraining) {
       void this.#slots.release(slot)
-      throw client.gone ? new ClientGone('the client went away') : drainingError()
+      throw client.gone ? new ClientGone() : drainingError()
     }
     const opened = new ResponsesConnection({ ...request, services, organisationId }, connection)
     this.#open.set(opened, slot)
