@@ -115,6 +115,7 @@ export async function connect(
 ): Promise<OpenedSession> {
   const { upstreams, monotonic } = services
   const { environment } = key.policy
+  const signal = goneSignal(client, new ClientGone())
   const options = {
     targets,
     live: environment === 'live',
@@ -123,12 +124,12 @@ export async function connect(
     client,
     failedAttempts,
     bulk: null,
-    signal: goneSignal(client, new ClientGone()),
+    signal,
   }
   return failover(services, options, async monitor => {
     const { target } = monitor.route
     const path = upstreams.realtime(target, environment)!.path(target.deployment, intent)
-    const socket = await upstreams.connect(monitor.route, path, disconnected.signal)
+    const socket = await upstreams.connect(monitor.route, path, signal)
     monitor.recordFirstByte({ streamed: true })
     monitor.recordSuccess(0, { streamed: true })
     return { target, socket, openedMs: monotonic.now(), durationMs: monitor.elapsedMs }
