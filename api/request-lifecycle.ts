@@ -4,9 +4,9 @@ import { GatewayError } from '../shared/base/errors.ts'
 import { parseJson, rawCopies, rejectNul, withoutMark } from '../shared/base/json.ts'
 import { elapsedMs } from '../shared/base/time.ts'
 import { validate, validateRequest } from '../shared/base/validate.ts'
+import { publicError } from '../shared/engine/failures.ts'
 import { minReleasedBytes } from '../shared/io/http.ts'
 import { requestLogger } from '../shared/io/log.ts'
-import { isOutage, storeUnavailable } from '../shared/io/outage.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
 import { allowedModels, authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/open-services.ts'
@@ -98,17 +98,6 @@ export function logFailure({ log }: Platform, requestId: string, error: unknown)
       failure.message,
     )
   return failure
-}
-
-/** The public form of an error: gateway errors as they are, anything else as an internal error. */
-export function publicError(error: unknown): GatewayError {
-  if (error instanceof GatewayError) return error
-  if (isOutage(error)) return storeUnavailable(error)
-  return new GatewayError(
-    'internal_error',
-    'Something went wrong on our side. Quote the request id when you report it.',
-    { cause: error },
-  )
 }
 
 /** Ends the lifecycle of a request with its one log line. `status`: of a response that was not sent yet. */

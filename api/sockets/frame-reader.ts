@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { publicError } from '../../shared/engine/failures.ts'
 import { type HeldBytes, PieceCounter } from '../../shared/io/byte-budget.ts'
 import type { WebSocket } from '../../shared/io/socket.ts'
-import { publicError } from '../request-lifecycle.ts'
 
 /** The memory of a piece of a message beside its bytes. */
 const pieceBytes = 512

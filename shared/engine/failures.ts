@@ -1,6 +1,7 @@
 import { type ErrorBody, GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
 import type { MonotonicMs } from '../base/time.ts'
+import { isOutage, storeUnavailable } from '../io/outage.ts'
 import type { Target } from '../providers/contract.ts'
 import { refusalOf } from '../providers/own-key-health.ts'
 import { type FailureReason, isRequestFault, type ProviderError } from '../providers/provider-error.ts'
@@ -180,6 +181,12 @@ export function isBusy({ metadata }: GatewayError): boolean {
 function retryDelayMsOf(failedAttempts: readonly FailedCall[]): number | null {
   const waitsMs = [...new Map(failedAttempts.map(({ target, error }) => [target, error.retryAfterMs])).values()]
   return waitsMs.reduce((earliest, ms) => (earliest && ms ? Math.min(earliest, ms) : null), waitsMs[0] ?? null)
+}
+
+/** The public form of an error: gateway errors as they are, a store that is away as 503, anything else as an internal error. */
+export function publicError(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error
+  return isOutage(error) ? storeUnavailable(error) : internalError(error)
 }
 
 /** The public form of an internal error. */

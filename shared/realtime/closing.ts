@@ -1,5 +1,4 @@
 import { GatewayError } from '../base/errors.ts'
-import { isOutage, storeUnavailable } from '../io/outage.ts'
 
 /** The close code of an error: 4000 plus the HTTP status for errors of the key or its limits, else an RFC 6455 code. */
 export function closeCodeOf({ status }: GatewayError): number {
@@ -48,13 +47,6 @@ export function restartError(withinMs: number): GatewayError {
     'service_unavailable',
     `The gateway restarts. This session ends in ${Math.ceil(withinMs / 1_000)} seconds; open another one.`,
   )
-}
-
-/** The public error of a failed reservation. */
-export function toGatewayError(error: unknown): GatewayError {
-  if (error instanceof GatewayError) return error
-  if (isOutage(error)) return storeUnavailable(error)
-  return new GatewayError('internal_error', 'Something went wrong on our side.', { cause: error })
 }
 
 /** Errors of the key end a session at once; without funds or stores it may use up what is reserved. */

@@ -4,11 +4,12 @@ import { elapsedMs, longAgo, type MonotonicMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Price } from '../catalog/schema.ts'
+import { publicError } from '../engine/failures.ts'
 import { durationCostPico, intervalHoldNano, isPricedByTime, usageCostPico } from '../kinds/realtime.ts'
 import type { Target } from '../providers/contract.ts'
 import type { PendingWork, RealtimeMeter, RealtimeUse } from '../providers/realtime-contract.ts'
 import type { Admission, Reservation } from '../wallet/admission.ts'
-import { endsImmediately, toGatewayError } from './closing.ts'
+import { endsImmediately } from './closing.ts'
 import { UnreportedCost } from './unreported-cost.ts'
 
 type Charge = { reservation: Reservation; costNano: number; tokens: number }
@@ -178,7 +179,7 @@ export class RollingReservation {
   async #runExclusively(change: () => Promise<void>): Promise<GatewayError | null> {
     const changed = change().then(
       () => null,
-      (error: unknown) => toGatewayError(error),
+      (error: unknown) => publicError(error),
     )
     this.#changing = changed
     const refusal = await changed
@@ -190,7 +191,7 @@ export class RollingReservation {
     try {
       await this.#addReservation(missingNano + this.#nextNano())
     } catch (error) {
-      if (toGatewayError(error).status !== 402) throw error
+      if (publicError(error).status !== 402) throw error
       await this.#addReservation(missingNano + Math.ceil(this.#intervalHoldNano() / minExtensionPart))
     }
   }

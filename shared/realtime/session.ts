@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { addMs, elapsedMs, type MonotonicMs } from '../base/time.ts'
 import { clientClosed } from '../engine/base-run.ts'
-import type { FailedAttempt } from '../engine/failures.ts'
+import { type FailedAttempt, internalError } from '../engine/failures.ts'
 import { answerHeaders, type Report, usageEvent } from '../engine/report.ts'
 import type { WebSocket } from '../io/socket.ts'
 import { expiryOf } from '../keys/policy.ts'
@@ -204,7 +204,7 @@ export class Session {
   #fail(error: unknown): void {
     this.#services.log.error({ err: error, id: this.id }, 'a realtime session failed')
     if (this.#ending) this.terminate()
-    else this.stop(new GatewayError('internal_error', 'Something went wrong on our side.', { cause: error }))
+    else this.stop(internalError(error))
   }
 
   #handleClose({ side, code, reason, broken }: SideClosed): void {
