@@ -10,7 +10,7 @@ import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { allows, type Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
 import type { Platform } from '../../shared/platform.ts'
-import { type BillingContext, noCost, rateHeaders } from '../../shared/wallet/reservation.ts'
+import { noCost, rateHeaders, withoutMoney } from '../../shared/wallet/reservation.ts'
 import { DialectError } from '../error-response.ts'
 
 /**
@@ -209,7 +209,6 @@ export async function resolveProvisioningKey(
  * the current policy. Throws 401, 403, 429, 503.
  */
 export async function admitFree(services: Platform, apiKey: ResolvedKey): Promise<Record<string, string>> {
-  const withoutMoney = (context: BillingContext) => ({ ...context, spendsMoney: false })
   const { reservation } = await admitRequest(
     services,
     apiKey,

@@ -11,7 +11,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { Platform } from '../platform.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { type BillingContext, noCost, rateHeaders } from '../wallet/reservation.ts'
+import { noCost, rateHeaders, withoutMoney } from '../wallet/reservation.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import { chatFormats } from './chat-formats.ts'
@@ -200,8 +200,7 @@ async function admitReplay(
     return { maxCost: noCost() }
   }
   try {
-    const free = (context: BillingContext) => ({ ...context, spendsMoney: false })
-    return (await admitRequest(services, key, run, choose, free)).reservation
+    return (await admitRequest(services, key, run, choose, withoutMoney)).reservation
   } catch (error) {
     if (error instanceof NoLongerAllowed) return null
     throw error

@@ -19,7 +19,7 @@ import { chooseTargets } from '../routing/choose-targets.ts'
 import { marginAt } from '../routing/pricing.ts'
 import { allExcludedError, type Exclusion, permittedBy, preferencesOf } from '../routing/provider-preferences.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { flatCost } from '../wallet/reservation.ts'
+import { flatCost, withoutMoney } from '../wallet/reservation.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
 import { namedSetting, type SessionRequest } from './settings.ts'
 
@@ -169,11 +169,10 @@ export async function recheck(services: Platform, input: SessionInput, target: T
   try {
     // Nothing is reserved or counted: this confirms the policy version in Redis.
     await admitRequest(services, key, { id: newId('req') }, choose, context => {
-      return { ...context, spendsMoney: false, rpmLimit: null, tpmLimit: null }
+      return { ...withoutMoney(context), rpmLimit: null, tpmLimit: null }
     })
     return null
   } catch (error) {
-    const { status } = error instanceof GatewayError ? error : { status: 503 }
-    return status === 401 || status === 403 ? (error as GatewayError) : null
+    return error instanceof GatewayError && (error.status === 401 || error.status === 403) ? error : null
   }
 }

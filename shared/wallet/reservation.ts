@@ -118,6 +118,11 @@ export function noCost(): MaxCost {
   return { ...flatCost(0), withoutTokens: true }
 }
 
+/** The billing of a request that is free of charge. */
+export function withoutMoney(billing: BillingContext): BillingContext {
+  return { ...billing, spendsMoney: false }
+}
+
 type AdmittedRequest = { billing: BillingContext; id: string; month: string; maxCost: MaxCost }
 
 /** The reservation of an admitted request; `figures` is the reply of `admit.lua`. */
