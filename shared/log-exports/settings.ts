@@ -31,24 +31,14 @@ const headers = z
   .describe(
     'Headers of each request, such as an API key of the receiver. Their values are stored encrypted and never shown.',
   )
+const fieldList = (stream: keyof typeof fieldNames) =>
+  z
+    .array(z.enum(fieldNames[stream] as [string, ...string[]]))
+    .min(1)
+    .max(100)
+    .optional()
 const fields = z
-  .strictObject({
-    requests: z
-      .array(z.enum(fieldNames.requests as [string, ...string[]]))
-      .min(1)
-      .max(100)
-      .optional(),
-    audit: z
-      .array(z.enum(fieldNames.audit as [string, ...string[]]))
-      .min(1)
-      .max(100)
-      .optional(),
-    content: z
-      .array(z.enum(fieldNames.content as [string, ...string[]]))
-      .min(1)
-      .max(100)
-      .optional(),
-  })
+  .strictObject({ requests: fieldList('requests'), audit: fieldList('audit'), content: fieldList('content') })
   .nullable()
   .describe('The fields of each stream; all by default. `id` and `created_at` are always sent. Not for `otlp`.')
 const bucket = z
@@ -165,26 +155,26 @@ export async function changedSettings(
   before: Settings | null,
   policy: UrlPolicy,
 ): Promise<Settings> {
-  const was = before ?? defaults(kind)
+  const current = before ?? defaults(kind)
   const credentials = {
-    headers: patch.headers ?? was.credentials.headers,
-    secretAccessKey: patch.secret_access_key ?? was.credentials.secretAccessKey,
+    headers: patch.headers ?? current.credentials.headers,
+    secretAccessKey: patch.secret_access_key ?? current.credentials.secretAccessKey,
   }
   const settings: Settings = {
-    name: patch.name ?? was.name,
-    url: patch.url === undefined ? was.url : patch.url,
-    bucket: patch.bucket ?? was.bucket,
-    region: patch.region === undefined ? was.region : patch.region,
-    prefix: patch.prefix?.replace(/\/+$/, '') ?? was.prefix,
-    pathStyle: patch.path_style ?? was.pathStyle,
-    accessKeyId: patch.access_key_id ?? was.accessKeyId,
-    format: patch.format ?? was.format,
-    gzip: patch.gzip ?? was.gzip,
-    streams: [...new Set(patch.streams ?? was.streams)],
-    environment: patch.environment === undefined ? was.environment : patch.environment,
-    fields: patch.fields === undefined ? was.fields : patch.fields,
-    intervalS: patch.interval_s ?? was.intervalS,
-    enabled: patch.enabled ?? was.enabled,
+    name: patch.name ?? current.name,
+    url: patch.url === undefined ? current.url : patch.url,
+    bucket: patch.bucket ?? current.bucket,
+    region: patch.region === undefined ? current.region : patch.region,
+    prefix: patch.prefix?.replace(/\/+$/, '') ?? current.prefix,
+    pathStyle: patch.path_style ?? current.pathStyle,
+    accessKeyId: patch.access_key_id ?? current.accessKeyId,
+    format: patch.format ?? current.format,
+    gzip: patch.gzip ?? current.gzip,
+    streams: [...new Set(patch.streams ?? current.streams)],
+    environment: patch.environment === undefined ? current.environment : patch.environment,
+    fields: patch.fields === undefined ? current.fields : patch.fields,
+    intervalS: patch.interval_s ?? current.intervalS,
+    enabled: patch.enabled ?? current.enabled,
     headerNames: Object.keys(credentials.headers),
     credentials,
   }
@@ -199,10 +189,8 @@ export async function changedSettings(
 }
 
 const s3Only = ['bucket', 'region', 'prefix', 'pathStyle', 'accessKeyId'] as const
-const wireNames: Record<string, string> = {
-  pathStyle: 'path_style',
-  accessKeyId: 'access_key_id',
-}
+const wireNames: Record<string, string> = { pathStyle: 'path_style', accessKeyId: 'access_key_id' }
+const wireName = (field: string) => wireNames[field] ?? field
 
 function checkKind(kind: ExportKind, settings: Settings, patch: ExportPatch): void {
   const refuse = (param: string, text: string) => {
@@ -211,12 +199,11 @@ function checkKind(kind: ExportKind, settings: Settings, patch: ExportPatch): vo
   if (kind !== 's3') {
     if (settings.url === null) refuse('url', `An export of the kind ${kind} needs a url.`)
     const foreign = s3Only.find(field => settings[field] !== null && settings[field] !== false)
-    if (foreign) refuse(wireNames[foreign] ?? foreign, 'This is a setting of the kind s3.')
+    if (foreign) refuse(wireName(foreign), 'This is a setting of the kind s3.')
     if (settings.credentials.secretAccessKey !== null) refuse('secret_access_key', 'This is a setting of the kind s3.')
   } else {
     for (const field of ['bucket', 'accessKeyId'] as const)
-      if (settings[field] === null)
-        refuse(wireNames[field] ?? field, `An export to s3 needs ${wireNames[field] ?? field}.`)
+      if (settings[field] === null) refuse(wireName(field), `An export to s3 needs ${wireName(field)}.`)
     if (settings.credentials.secretAccessKey === null)
       refuse('secret_access_key', 'An export to s3 needs secret_access_key.')
     if (settings.headerNames.length > 0) refuse('headers', 'Objects in s3 have no headers of yours.')
