@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { centsFromNano, nanoFromCents, usdFromNano } from '../base/money.ts'
 import { type Clock, hourMs } from '../base/time.ts'
 import type { AutoTopUp, TopUp } from '../generated/prisma/client.ts'
-import { type Actor, audit, changesBetween } from '../io/audit.ts'
+import { type Actor, audit, type Changes, changesBetween } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import { monthSpendNano } from './due-top-ups.ts'
@@ -65,7 +65,7 @@ export async function turnOffAutoTopUp(
     if (!before.enabled) return false
     const data = { enabled: false, updatedAt: new Date(nowMs) }
     await tx.autoTopUp.update({ where: { organisationId }, data })
-    const changes = { enabled: [true, false] } satisfies Record<string, [unknown, unknown]>
+    const changes = { enabled: [true, false] } satisfies Changes
     await audit(tx, { organisationId, actor, action: 'auto_top_up.changed', changes })
     return true
   })
@@ -160,7 +160,7 @@ export class AutoTopUps {
       const saved = { paymentMethodId, cardBrand: brand, cardLast4: last4, cardExpires: expires }
       const fresh = { failures: 0, nextAttemptAt: now }
       await tx.autoTopUp.update({ where: { organisationId }, data: { ...over, ...saved, ...fresh } })
-      const changes = { card: [labelOf(before), `${brand} ${last4}`] } satisfies Record<string, [unknown, unknown]>
+      const changes = { card: [labelOf(before), `${brand} ${last4}`] } satisfies Changes
       const actor = { kind: 'operator', id: null, name: 'payment provider' } as const
       await audit(tx, { organisationId, actor, action: 'auto_top_up.card_saved', changes })
       return before.paymentMethodId === paymentMethodId ? null : before.paymentMethodId
@@ -176,7 +176,7 @@ export class AutoTopUps {
       const data = { ...noCard, enabled: false, setupSessionId: null, setupStartedAt: null, updatedAt: now }
       await tx.autoTopUp.update({ where: { organisationId }, data })
       if (before.paymentMethodId === null) return null
-      const changes = { card: [labelOf(before), null] } satisfies Record<string, [unknown, unknown]>
+      const changes = { card: [labelOf(before), null] } satisfies Changes
       await audit(tx, { organisationId, actor, action: 'auto_top_up.card_removed', changes })
       return before.paymentMethodId
     })

@@ -2,24 +2,59 @@ import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { nanoFromCents, usdFromNano } from '../base/money.ts'
-import { type Clock, hourMs } from '../base/time.ts'
-import type { TopUp } from '../generated/prisma/client.ts'
-import { type Actor, audit } from '../io/audit.ts'
+import { type Clock, dayMs, hourMs } from '../base/time.ts'
+import type { TopUp, TopUpStatus } from '../generated/prisma/client.ts'
+import { type Actor, audit, type Changes, operatorActor } from '../io/audit.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import { topUpCause } from '../wallet/causes.ts'
 import { bookDeposit, type DepositMethod, type Wallets } from '../wallet/wallets.ts'
 import { AutoCharges } from './auto-charges.ts'
 import { AutoTopUps } from './auto-top-ups.ts'
-import { lockAutoTopUp, noteOutcome } from './charge-outcome.ts'
-import { type ChargeFact, factOf, type PaymentFact, type ReturnFact, type TopUpFact } from './facts.ts'
-import { statusOf, transitions } from './steps.ts'
+import {
+  type ChargeFact,
+  type ChargeStep,
+  factOf,
+  type PaymentFact,
+  type PaymentStep,
+  type ReturnFact,
+  type TopUpFact,
+} from './facts.ts'
 import { StripeApi } from './stripe.ts'
 
 /** Maximum checkouts per organisation and hour. */
 const maxPerHour = 30
+/** The delays after the first failures of automatic top-ups in a row; one more turns them off. */
+const retryDelaysMs = [hourMs, dayMs]
+/** The author of what the service does by itself. */
+const autoTopUpActor = { ...operatorActor, name: 'automatic top-up' }
 
 export type NewTopUp = { organisationId: string; actor: Actor; email: string; amountCents: number }
+
+/** A transition of a top-up: the new status, and the ledger entry to book. */
+type Transition = { status: TopUpStatus; credit?: 'card' | 'ach'; reverse?: true }
+
+const paidByCard: Transition = { status: 'paid', credit: 'card' }
+const debitStarted: Transition = { status: 'processing', credit: 'ach' }
+const paidByDebit: Transition = { status: 'paid', credit: 'ach' }
+
+/**
+ * The state machine of top-ups, by payment step and current status. A missing entry changes nothing: the event is a duplicate or
+ * out of order. What Stripe says was charged is credited whatever was believed before.
+ */
+const transitions: Readonly<Record<PaymentStep | ChargeStep, Partial<Record<TopUpStatus, Transition>>>> = {
+  paid: { open: paidByCard, expired: paidByCard },
+  debit_started: { open: debitStarted, expired: debitStarted },
+  debit_succeeded: { open: paidByDebit, expired: paidByDebit, processing: { status: 'paid' } },
+  debit_failed: {
+    open: { status: 'failed' },
+    expired: { status: 'failed' },
+    processing: { status: 'failed', reverse: true },
+  },
+  expired: { open: { status: 'expired' } },
+  charged: { open: paidByCard, failed: paidByCard, expired: paidByCard },
+  charge_failed: { open: { status: 'failed' } },
+}
 
 /** Payments into wallets. A top-up's status and its ledger entries change in one transaction; events may arrive in any order. */
 export class TopUps {
@@ -62,7 +97,7 @@ export class TopUps {
     await this.#db.$transaction(async tx => {
       const data = { id, organisationId, userId: actor.id, amountNano, createdAt: new Date(this.#clock.now()) }
       await tx.topUp.create({ data })
-      const changes = { amount_usd: [null, usdFromNano(amountNano)] } satisfies Record<string, [unknown, unknown]>
+      const changes = { amount_usd: [null, usdFromNano(amountNano)] } satisfies Changes
       await audit(tx, { organisationId, actor, action: 'top_up.started', target: { id, name: id }, changes })
     })
     const page = `${this.#publicUrl}/dashboard/${organisationId}/billing?top_up=${id}`
@@ -185,4 +220,51 @@ function isOf({ automatic, checkoutSessionId }: TopUp, fact: TopUpFact): boolean
   if ('failure' in fact) return automatic
   if ('sessionId' in fact) return !automatic && (checkoutSessionId ?? fact.sessionId) === fact.sessionId
   return true
+}
+
+/** The status of a top-up after refunds and disputes: a paid top-up is refunded while the whole amount is returned. */
+function statusOf({
+  status,
+  amountNano,
+  returnedNano,
+}: Pick<TopUp, 'status' | 'amountNano' | 'returnedNano'>): TopUpStatus {
+  if (status !== 'paid' && status !== 'refunded') return status
+  return returnedNano >= amountNano ? 'refunded' : 'paid'
+}
+
+/** Locks the settings behind an automatic top-up, always before the top-up itself. */
+async function lockAutoTopUp(tx: Connection, topUpId: string): Promise<void> {
+  await tx.$queryRaw`
+    SELECT 1 FROM auto_top_ups
+    WHERE organisation_id = (SELECT organisation_id FROM top_ups WHERE id = ${topUpId} AND automatic) FOR UPDATE`
+}
+
+/** Counts the failures in a row of automatic top-ups: the next attempt is delayed, and after the last one they are turned off. */
+async function noteOutcome(
+  tx: Connection,
+  { organisationId }: Pick<TopUp, 'organisationId'>,
+  { failure }: ChargeFact,
+  now: Date,
+): Promise<void> {
+  const settings = await tx.autoTopUp.findUnique({ where: { organisationId } })
+  if (!settings) return
+  const where = { organisationId }
+  if (failure === null) {
+    await tx.autoTopUp.update({ where, data: { failures: 0, nextAttemptAt: now, updatedAt: now } })
+    return
+  }
+  const failures = settings.failures + 1
+  const delayMs = failure.isFinal ? undefined : retryDelaysMs[failures - 1]
+  if (delayMs !== undefined) {
+    const nextAttemptAt = new Date(now.getTime() + delayMs)
+    await tx.autoTopUp.update({ where, data: { failures, nextAttemptAt, updatedAt: now } })
+    return
+  }
+  await tx.autoTopUp.update({
+    where,
+    data: { failures, enabled: false, disabledReason: failure.code, updatedAt: now },
+  })
+  if (!settings.enabled) return
+  const changes = { enabled: [true, false], reason: [null, failure.code] } satisfies Changes
+  await audit(tx, { organisationId, actor: autoTopUpActor, action: 'auto_top_up.disabled', changes })
 }

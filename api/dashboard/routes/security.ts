@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import { audit } from '../../../shared/io/audit.ts'
+import { audit, type Changes } from '../../../shared/io/audit.ts'
 import { hasSecondFactor } from '../../auth/second-factor-rule.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { SecurityAnswer } from '../wire/person.ts'
@@ -22,7 +22,7 @@ const change = endpoint({
         where: { id: organisationId, requireTwoFactor: !required },
         data: { requireTwoFactor: required },
       })
-      const changes = { require_two_factor: [!required, required] } satisfies Record<string, [unknown, unknown]>
+      const changes = { require_two_factor: [!required, required] } satisfies Changes
       if (count === 1) await audit(tx, { organisationId, actor, action: 'organisation.changed', changes })
     })
     return { data: { require_two_factor: required } }

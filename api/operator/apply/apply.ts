@@ -3,7 +3,7 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { newId } from '../../../shared/base/ids.ts'
 import type { OverrideChange } from '../../../shared/catalog/catalog-overrides.ts'
 import { type ProviderRow, providerRow } from '../../../shared/catalog/schema.ts'
-import { audit, operatorActor } from '../../../shared/io/audit.ts'
+import { audit, type Changes, operatorActor } from '../../../shared/io/audit.ts'
 import type { Connection } from '../../../shared/io/db.ts'
 import { keyPatch, newKey } from '../../../shared/keys/key-requests.ts'
 import { hashSecret, newSecret, secretOf } from '../../../shared/keys/secret.ts'
@@ -111,7 +111,7 @@ async function applyOrganisation(applying: Applying, step: OrganisationStep): Pr
       await audit(tx, { organisationId: id, actor: operatorActor, action: 'organisation.created' })
     if (action === 'change') {
       const before = step.differences[0]?.before ?? null
-      const changes = { name: [before, name] } as Record<string, [unknown, unknown]>
+      const changes = { name: [before, name] } satisfies Changes
       await audit(tx, { organisationId: id, actor: operatorActor, action: 'organisation.changed', changes })
     }
     await note(applying, tx, step, id)
