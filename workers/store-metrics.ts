@@ -14,10 +14,16 @@ type Gauge = keyof typeof storeDefinitions
 type Reading = Partial<Record<Gauge, Value[]>>
 
 /**
- * Gauges of what PostgreSQL and Redis hold for all processes: jobs, queues, webhooks, events to be booked. They are read at
- * a scrape; those of a store that cannot be read are missing from it.
+ * Adds the gauges of what PostgreSQL and Redis hold for all processes: jobs, queues, webhooks, events to be booked. They are read
+ * at a scrape; those of a store that cannot be read are missing from it.
  */
-export class StoreMetrics {
+export function addStoreMetrics(services: Platform): void {
+  const readings = new StoreReadings(services)
+  for (const [gauge, definition] of Object.entries(storeDefinitions))
+    services.metrics?.add({ ...definition }, async () => (await readings.read())[gauge as Gauge] ?? [])
+}
+
+class StoreReadings {
   readonly #services: Platform
   readonly #stores: Record<string, () => Promise<Reading>>
   #reading: Promise<Reading> | null = null
@@ -28,11 +34,9 @@ export class StoreMetrics {
   constructor(services: Platform) {
     this.#services = services
     this.#stores = { postgres: () => readPostgres(services), redis: () => readRedis(services) }
-    for (const [gauge, definition] of Object.entries(storeDefinitions))
-      services.metrics?.add({ ...definition }, async () => (await this.#read())[gauge as Gauge] ?? [])
   }
 
-  #read(): Promise<Reading> {
+  read(): Promise<Reading> {
     const nowMs = this.#services.monotonic.now()
     if (!this.#reading || elapsedMs(this.#readAtMs, nowMs) >= maxAgeMs) {
       this.#readAtMs = nowMs

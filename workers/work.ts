@@ -24,7 +24,7 @@ import { runMaintenance } from './maintenance.ts'
 import { mediaProcessor } from './media.ts'
 import { PollLoop } from './poll-loop.ts'
 import { type QueueWork, runQueue } from './run-queue.ts'
-import { StoreMetrics } from './store-metrics.ts'
+import { addStoreMetrics } from './store-metrics.ts'
 import { topUpBalances } from './top-ups.ts'
 import { WebhookDeliveries } from './webhooks/deliveries.ts'
 
@@ -115,7 +115,7 @@ async function openMetrics(services: Platform): Promise<ScrapeServer | null> {
   const { config, metrics } = services
   if (!config.metrics || !metrics) return null
   metrics.addProcessMetrics()
-  new StoreMetrics(services)
+  addStoreMetrics(services)
   const { openScrapeServer } = await import('../shared/metrics/scrape-server.ts')
   return openScrapeServer(config.metrics, () => metrics.render())
 }

@@ -1,9 +1,7 @@
 import { endJob, poisonedEnd } from '../jobs/end.ts'
+import { maxWaitingMs } from '../jobs/sweep.ts'
 import { settleCancelled } from './cancel.ts'
 import type { DelayedServices } from './delayed-services.ts'
-
-/** A job that waits longer may have lost its queue entry. */
-const maxWaitingMs = 30_000
 
 /**
  * Requeues jobs whose worker died, fails those whose workers died too often, and settles those that were cancelled

@@ -34,8 +34,9 @@ export async function listCatalog<K extends keyof Entries>(
   const catalog = catalogs[at]
   if (!catalog) return { data: [], nextToken: null }
   // Those of organisations' accounts are not kept: they would be as many as their keys.
-  const read = environment === 'test' || catalog.ownKeyId ? readPage<K> : readCachedPage<K>
-  const page = await read(services, catalog, what, { ...listing, token })
+  const isCached = environment !== 'test' && !catalog.ownKeyId
+  const query = { ...listing, token }
+  const page = isCached ? await readCachedPage(services, catalog, what, query) : await readPage(catalog, what, query)
   const next = page.nextToken === null ? catalogs[at + 1] : catalog
   return { data: page.data, nextToken: next ? tokenOf(next, page.nextToken) : null }
 }
@@ -75,7 +76,6 @@ function invalidToken(cause?: unknown): GatewayError {
 
 /** Reads a page from the provider. Throws a GatewayError. */
 async function readPage<K extends keyof Entries>(
-  _services: Platform,
   catalog: OpenCatalog,
   what: K,
   query: CatalogQuery,
@@ -106,7 +106,7 @@ async function readCachedPage<K extends keyof Entries>(
   const ageMs = cached ? clock.now() - cached.atMs : Number.POSITIVE_INFINITY
   if (cached && ageMs < freshMs) return cached.page
   try {
-    const page = await readPage(services, catalog, what, query)
+    const page = await readPage(catalog, what, query)
     await cachePage(services, key, field, JSON.stringify({ atMs: clock.now(), page }))
     return page
   } catch (error) {

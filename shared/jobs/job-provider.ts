@@ -7,6 +7,9 @@ import type { Protocol, ProviderConnection, QueuedAdapter } from '../providers/c
 import { isOwnKeyId } from '../providers/own-accounts.ts'
 import type { RunningJob } from './jobs.ts'
 
+/** When a job is looked at again whose provider is not configured now. */
+export const unconfiguredDelayMs = 30_000
+
 /** The adapter and authenticated client of the provider that runs a job. */
 export type JobProvider = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; connection: ProviderConnection }
 

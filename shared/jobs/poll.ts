@@ -2,19 +2,18 @@ import type { QueuedKind } from '../kinds/index.ts'
 import type { Operation, PollReport } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { endJob, failedEnd, ownKeyGoneEnd } from './end.ts'
-import { jobProviderOf, reportsBack } from './job-provider.ts'
+import { jobProviderOf, reportsBack, unconfiguredDelayMs } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
 import type { RunningJob } from './jobs.ts'
 
 /** The outcome of polling a running job: another poll, the next step on the queue, or nothing more. */
 export type PollResult = { waitMs: number; progress: number | null } | { task: 'start' | 'finish' } | null
 
-const unconfiguredDelayMs = 30_000
 /** Where the provider reports completion by callback, polling only covers lost callbacks. */
 const callbackPollDelayMs = 30_000
 const jitter = 0.1
 
-/** Polls a running job once. Never throws: a failed poll says nothing about the work. */
+/** Polls a running job once. A failed poll is an ordinary result; rejects only with what the stores throw. */
 export async function pollJob(services: JobServices, job: RunningJob): Promise<PollResult> {
   const jobProvider = await jobProviderOf(services, job)
   if (jobProvider === 'own_key_gone') {
@@ -25,9 +24,9 @@ export async function pollJob(services: JobServices, job: RunningJob): Promise<P
   const { adapter, protocol, connection } = jobProvider
   const nowMs = services.clock.now()
   // The poll interval grows with the job's age.
-  const elapsedMs = nowMs - (job.startedAt ?? job.createdAt).getTime()
+  const ageMs = nowMs - (job.startedAt ?? job.createdAt).getTime()
   const { firstMs, maxMs } = adapter.poll
-  const intervalMs = Math.min(Math.max(firstMs, elapsedMs / 10), maxMs)
+  const intervalMs = Math.min(Math.max(firstMs, ageMs / 10), maxMs)
   const baseMs = reportsBack(services, job, protocol) ? Math.max(intervalMs, callbackPollDelayMs) : intervalMs
   const waitMs = Math.round(baseMs * (1 - jitter + 2 * jitter * Math.random()))
   let report: PollReport<QueuedKind>

@@ -21,13 +21,12 @@ import { startCall } from '../traces/calls.ts'
 import { traceStep } from '../traces/work.ts'
 import { cancelIfRequested } from './cancel.ts'
 import { endJob, failedEnd, ownKeyGoneEnd, poisonedEnd } from './end.ts'
-import { callbackUrl, type JobProvider, jobProviderOf, reportsBack } from './job-provider.ts'
+import { callbackUrl, type JobProvider, jobProviderOf, reportsBack, unconfiguredDelayMs } from './job-provider.ts'
 import type { JobServices } from './job-services.ts'
 import type { End, Job } from './jobs.ts'
 import { type JobInput, queuedTargets } from './submit.ts'
 
 const unclearDelayMs = 5_000
-const unconfiguredDelayMs = 30_000
 const retryDelayMs = { min: 2_000, max: 60_000 }
 const maxSaveTries = 20
 const saveRetryDelayMs = 2_000

@@ -8,7 +8,7 @@ const maxPerTask = 500
 /** Jobs that cannot be ended are skipped up to this number; more failures indicate a general fault, which is thrown. */
 const maxFailures = 10
 /** A job that waits longer may have lost its queue entry. */
-const maxWaitingMs = 30_000
+export const maxWaitingMs = 30_000
 
 /** Ends jobs past their deadline, including delayed ones, and resumes interrupted starts. */
 export async function sweepJobs(services: JobServices): Promise<{ expired: number; lost: number }> {

@@ -294,8 +294,6 @@ function itemPlace({ conversationId, id }: { conversationId: string; id: string 
 export type Metadata = Record<string, string>
 type Columns = Pick<Conversation, 'id' | 'metadata' | 'sealedMetadata'>
 
-const perPage = 100
-
 /** The columns of a conversation's metadata; a process of a release before encryption reads encrypted metadata as empty. */
 function sealMetadata(sealer: Sealer, id: string, metadata: Metadata) {
   if (!sealer.encrypts || isEmpty(metadata)) return { metadata, sealedMetadata: null }
@@ -315,7 +313,11 @@ function withMetadata<T extends Columns>(sealer: Sealer, row: T): T & { metadata
 async function resealMetadata(db: Database, sealer: Sealer): Promise<number> {
   let changed = 0
   for (let after = ''; ; ) {
-    const rows = await db.conversation.findMany({ where: { id: { gt: after } }, orderBy: { id: 'asc' }, take: perPage })
+    const rows = await db.conversation.findMany({
+      where: { id: { gt: after } },
+      orderBy: { id: 'asc' },
+      take: pageSize,
+    })
     for (const row of rows) {
       const { id, metadata, sealedMetadata } = row
       if (isEmpty(metadata) && (!sealedMetadata || sealer.isCurrentBytes(Buffer.from(sealedMetadata)))) continue
@@ -324,7 +326,7 @@ async function resealMetadata(db: Database, sealer: Sealer): Promise<number> {
       const where = { id, sealedMetadata, metadata: { equals: metadata as Metadata } }
       changed += (await db.conversation.updateMany({ where, data })).count
     }
-    if (rows.length < perPage) return changed
+    if (rows.length < pageSize) return changed
     after = rows.at(-1)!.id
   }
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HousekeepingWatch } from '../../shared/alerts/housekeeping-watch.ts'
-import { StoreMetrics } from '../../workers/store-metrics.ts'
+import { addStoreMetrics } from '../../workers/store-metrics.ts'
 import { measured, typesOf } from '../support/metrics/samples.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
@@ -14,7 +14,7 @@ const read = (path: string) => readFileSync(join(root, path), 'utf8')
 const gateway = useGateway(test, measured)
 test.before(() => {
   gateway.services.metrics!.addProcessMetrics()
-  new StoreMetrics(gateway.services)
+  addStoreMetrics(gateway.services)
   new HousekeepingWatch(gateway.services)
 })
 const types = use(test, async () => typesOf(await gateway.services.metrics!.render()))

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { newId } from '../../shared/base/ids.ts'
-import { StoreMetrics } from '../../workers/store-metrics.ts'
+import { addStoreMetrics } from '../../workers/store-metrics.ts'
 import { chatLine, createBatch, ended, jsonLines, uploadInput } from '../support/batches/gateway.ts'
 import { chargedNano } from '../support/chat/gateway.ts'
 import { delayed, gated, path, startDelayedWorld, submitDelayed } from '../support/delayed/jobs.ts'
@@ -99,7 +99,7 @@ test.serial('a worker reports jobs, holds, queues and webhooks of all processes'
       nextAttemptAt: new Date(Date.now() - 600_000),
     },
   })
-  new StoreMetrics(world.gateway.services)
+  addStoreMetrics(world.gateway.services)
   const samples = await scrape(world.gateway)
   const running = { kind: 'async', stage: 'running' }
   t.is(total(samples, 'headgate_jobs', running), 1)
@@ -122,7 +122,7 @@ test.serial('a store that does not answer is missing from the scrape and counts 
   t.teardown(() => locker.end())
   const other = await startGateway(stores, measured)
   t.teardown(() => other.close())
-  new StoreMetrics(other.services)
+  addStoreMetrics(other.services)
   await locker.query('BEGIN; LOCK TABLE webhook_deliveries IN ACCESS EXCLUSIVE MODE')
   const samples = await scrape(other)
   await locker.query('ROLLBACK')

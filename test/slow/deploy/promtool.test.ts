@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { StoreMetrics } from '../../../workers/store-metrics.ts'
+import { addStoreMetrics } from '../../../workers/store-metrics.ts'
 import { saying, startWorld } from '../../support/chat/gateway.ts'
 import { promtool } from '../../support/metrics/promtool.ts'
 import { grown, growth, measured } from '../../support/metrics/samples.ts'
@@ -16,7 +16,7 @@ test('a scrape is valid in format, names and types', async t => {
   const { gateway } = world
   const metrics = gateway.services.metrics!
   metrics.addProcessMetrics()
-  new StoreMetrics(gateway.services)
+  addStoreMetrics(gateway.services)
   const { live } = await gateway.account()
   const by = await growth(gateway)
   for (const stream of [false, true])
