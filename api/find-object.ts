@@ -7,7 +7,7 @@ import { searchBound } from './dashboard/queries/request-search.ts'
 import { runSearch } from './dashboard/queries/run-search.ts'
 
 /** An object such as a request, a key or an organisation: its kind, its owner, and its page of the operator area. */
-export type FoundObject = {
+type FoundObject = {
   kind: string
   label: string
   /** The organisation's name, or what else tells it apart. */

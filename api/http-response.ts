@@ -14,7 +14,7 @@ const maxKeptBytes = 32 * 1024 * 1024
  * Read timeouts of clients: `stalledMs` without any progress; `leaveMs` plus the remaining bytes at `bytesPerMs` for
  * the end of a response. Other values are for tests.
  */
-export type ReadTimeouts = { stalledMs: number; leaveMs: number; bytesPerMs: number }
+type ReadTimeouts = { stalledMs: number; leaveMs: number; bytesPerMs: number }
 const defaultTimeouts: ReadTimeouts = { stalledMs: 5 * 60_000, leaveMs: 60_000, bytesPerMs: 32 }
 
 /** An answer takes this many times its bytes: as the text that is collected, and as the bytes that are written. */

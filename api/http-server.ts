@@ -70,7 +70,7 @@ type ConnectionLimits = {
  * without losing a request: every response announces that its connection closes, the listener closes once the accept
  * queue is empty, and idle connections close last.
  */
-export class Connections {
+class Connections {
   readonly #server: Server
   readonly #limits: ConnectionLimits
   readonly #maxPeerIdle: number

@@ -316,7 +316,7 @@ function describeErrors(details: readonly unknown[]): string[] {
  * A passkey replaces the whole sign-in: the device must verify the user (fingerprint, face or PIN) and the passkey must
  * be discoverable without an email.
  */
-export function passkeyOptions(publicUrl: string): PasskeyOptions {
+function passkeyOptions(publicUrl: string): PasskeyOptions {
   const assertUserVerified = (is: boolean | undefined) => {
     if (!is) throw new APIError('BAD_REQUEST', { code: 'USER_NOT_VERIFIED', message: notVerified })
   }

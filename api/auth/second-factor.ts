@@ -10,7 +10,7 @@ import { userActor } from './hooks.ts'
 import { assertProof, secondFactorChanges } from './proof.ts'
 import { hasSecondFactor, secondFactorRequiredMessage } from './second-factor-rule.ts'
 
-export const maxPasskeys = 20
+const maxPasskeys = 20
 
 type Mail = Pick<ReturnType<typeof emails>, 'secondFactorChanged'>
 /** Changes of a second factor: the action for the audit log, and the text for the email. */

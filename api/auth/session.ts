@@ -72,7 +72,7 @@ export function assertOwnOrigin({ req, state }: Context): void {
 const precisionMs = 5 * 60_000
 
 /** Notes that a member uses the dashboard, at most once in five minutes. A failure is only logged: the call itself goes on. */
-export async function noteActivity(
+async function noteActivity(
   { db, clock, log }: Pick<Platform, 'db' | 'clock' | 'log'>,
   { id, lastActiveAt }: { id: string; lastActiveAt: Date | null },
 ): Promise<void> {

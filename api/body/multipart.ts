@@ -31,9 +31,9 @@ export type FilePart = { name: string; filename: string; contentType: string; bo
 export type Fields = Record<string, string | string[]>
 
 /** The content of a form. `digest` is the same for the same fields and files, however the body was encoded. */
-export type Multipart<T> = { fields: Fields; files: { name: string; file: T }[]; digest: Buffer }
+type Multipart<T> = { fields: Fields; files: { name: string; file: T }[]; digest: Buffer }
 
-export type MultipartRules<T> = {
+type MultipartRules<T> = {
   /** The file fields, with the maximum number of files of each name. */
   files: Readonly<Record<string, number>>
   /** Text fields that may be repeated. Their names, and those of multiple files, may end with `[]`, or `[0]`, `[1]` … */

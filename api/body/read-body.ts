@@ -245,7 +245,7 @@ function closeAfterBody(request: IncomingMessage, lingerMs: number): void {
 }
 
 /** Adds `connection: close` to the error, so that the rest of the body is not read. */
-export function withConnectionClose(error: GatewayError): GatewayError {
+function withConnectionClose(error: GatewayError): GatewayError {
   error.headers.connection = 'close'
   return error
 }

@@ -88,11 +88,7 @@ async function readText(stream: AsyncIterable<Buffer>): Promise<string> {
 }
 
 /** What a provider's listing and the catalog's offers at this provider differ in. */
-export function compareListing(
-  catalog: Catalog,
-  provider: string,
-  { models, isPartial }: ProviderListing,
-): Differences {
+function compareListing(catalog: Catalog, provider: string, { models, isPartial }: ProviderListing): Differences {
   const offers = [...catalog.models.values()].flatMap(model =>
     model.providers.filter(one => one.provider === provider).map((deployment): Offer => ({ model, deployment })),
   )

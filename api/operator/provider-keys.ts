@@ -12,7 +12,7 @@ import { type CredentialReport, checkCredentials } from '../../shared/providers/
 import { type Command, command } from './parse.ts'
 
 /** A key as it is sent in a header: a list is several keys. */
-export const providerSecret = z.string().regex(/^[\x21-\x7e]{1,4000}$/, 'must be printable ASCII without spaces')
+const providerSecret = z.string().regex(/^[\x21-\x7e]{1,4000}$/, 'must be printable ASCII without spaces')
 
 type KeyServices = Pick<Platform, 'catalog' | 'catalogOverrides' | 'config' | 'clock'>
 
@@ -23,7 +23,7 @@ export function listProviderKeys({ catalogOverrides }: KeyServices, provider: st
 }
 
 /** Throws 404 for a name that no provider has, 400 for a server, whose key is its own. */
-export function assertTakesKeys({ catalog, catalogOverrides }: KeyServices, provider: string): void {
+function assertTakesKeys({ catalog, catalogOverrides }: KeyServices, provider: string): void {
   if (catalogOverrides.current.overrides.some(({ kind, name }) => kind === 'server' && name === provider))
     throw new GatewayError('invalid_request', `${provider} is a server: change its own API key.`, { param: 'provider' })
   if (![...catalog.providers.values()].some(({ name }) => namesProvider(provider, name)))

@@ -51,7 +51,7 @@ export const createFeedback = endpoint({
 })
 
 /** Presents a score, for every route that shows one. */
-export function presentFeedback(row: Feedback) {
+function presentFeedback(row: Feedback) {
   return {
     object: 'feedback' as const,
     generation_id: row.generationId,

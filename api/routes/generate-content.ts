@@ -57,7 +57,7 @@ const generating = {
 }
 const answerHeaders: AnswerHeaderName[] = [...chatHeaders, 'x-gateway-cache-marked']
 
-export const generateContent: Endpoint = {
+const generateContent: Endpoint = {
   ...generating,
   path: '/v1beta/models/{model}:generateContent',
   aliases: googleAliases('generateContent'),
@@ -69,7 +69,7 @@ export const generateContent: Endpoint = {
   answers: { 200: { description: 'The answer.', schema: generatedContent, headers: answerHeaders } },
 }
 
-export const streamGenerateContent: Endpoint = {
+const streamGenerateContent: Endpoint = {
   ...generating,
   path: '/v1beta/models/{model}:streamGenerateContent',
   aliases: googleAliases('streamGenerateContent'),
@@ -92,7 +92,7 @@ export const streamGenerateContent: Endpoint = {
   },
 }
 
-export const countContent: Endpoint = {
+const countContent: Endpoint = {
   ...shared,
   path: '/v1beta/models/{model}:countTokens',
   aliases: googleAliases('countTokens'),

@@ -5,7 +5,7 @@ import { type ExportWithCursors, fieldsOf } from '../../shared/log-exports/log-e
 import type { logExport, logExportReplay, logExportStream } from '../schemas/log-exports.ts'
 
 export type ShownExport = z.output<typeof logExport>
-export type ShownStream = z.output<typeof logExportStream>
+type ShownStream = z.output<typeof logExportStream>
 export type ShownReplay = z.output<typeof logExportReplay>
 
 /** An export in the API's format, with the state of its streams and replays, without secrets. */

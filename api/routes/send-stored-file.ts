@@ -51,7 +51,7 @@ export async function sendStoredFile(
  * Parses the single range of a `Range` header (RFC 9110 §14); null = the whole file, also for multiple or malformed
  * ranges.
  */
-export function parseRange(header: string, bytes: number): ByteRange | 'unsatisfiable' | null {
+function parseRange(header: string, bytes: number): ByteRange | 'unsatisfiable' | null {
   const [, from = '', to = ''] = /^bytes=(\d*)-(\d*)$/i.exec(header.trim()) ?? []
   if (from === '' && to === '') return null
   const start = from === '' ? Math.max(0, bytes - Number(to)) : Number(from)

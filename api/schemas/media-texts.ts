@@ -1,7 +1,7 @@
 import type { QueuedKind } from '../../shared/kinds/index.ts'
 
 /** Documentation texts of a kind of slow work. `name`: used in operation ids; `noun`: used in summaries. */
-export type MediaTexts = { tag: string; name: string; noun: string; description: string; example: object }
+type MediaTexts = { tag: string; name: string; noun: string; description: string; example: object }
 export const mediaTexts: Record<QueuedKind, MediaTexts> = {
   video: {
     tag: 'Video',

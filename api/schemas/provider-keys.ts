@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { cloudResource } from '../../shared/providers/provider-keys.ts'
 
 /** An own provider key, as every route shows it. */
-export const providerKey = z
+const providerKey = z
   .strictObject({
     id: z.string(),
     provider: z.string(),

@@ -12,7 +12,7 @@ const meanings: Record<(typeof outcomes)[number], string> = {
   failed: 'Requests that ended with 5xx.',
 }
 
-export const usageRow = z
+const usageRow = z
   .strictObject({
     start: z.iso.datetime().nullable().describe('The start of the period; null with `granularity=total`.'),
     key: z

@@ -7,9 +7,9 @@ import { emailToOf, slackLabel } from './rule-channels.ts'
 import { type RuleEvent, ruleEvent } from './rule-events.ts'
 import { formatAlertEmail } from './templates.ts'
 
-export type Channel = 'email' | 'webhook' | 'slack'
+type Channel = 'email' | 'webhook' | 'slack'
 /** Where a test went: addresses, or the ids of deliveries. */
-export type ChannelTest = { emailTo: string[]; deliveryIds: string[] }
+type ChannelTest = { emailTo: string[]; deliveryIds: string[] }
 
 /** Sends a test of one channel of a rule, as its alerts are sent. Throws 400 if the channel leads nowhere. */
 export async function testChannel(services: WebhookServices, rule: AlertRule, channel: Channel): Promise<ChannelTest> {

@@ -20,7 +20,7 @@ export type Topic = (typeof topics)[number]
 const providerKinds: ReadonlySet<string> = new Set<IncidentKind>(['circuit', 'key', 'failing'])
 
 /** A record, as its group needs it. */
-export type IncidentRecord = Pick<
+type IncidentRecord = Pick<
   Incident,
   'id' | 'kind' | 'subject' | 'provider' | 'model' | 'message' | 'openedAt' | 'closedAt'
 >

@@ -7,7 +7,7 @@ import { type IncidentSummary, settleMs, summarise, topicOf } from './incident-g
 import { listDestinations, type NotificationChannel, readNotifications } from './operator-notifications.ts'
 
 /** The delay between the start of an incident and its message, so that faults that begin together are one message. */
-export const groupingMs = 20_000
+const groupingMs = 20_000
 /** Longer than the time-outs of one message, of a slow mail server as well. */
 const leaseMs = 3 * 60_000
 const minuteMs = 60_000
@@ -136,7 +136,7 @@ export async function recordMessage(
 }
 
 /** The text of a message. */
-export type MessageText = { subject: string; text: string; path: string; label: string }
+type MessageText = { subject: string; text: string; path: string; label: string }
 
 /** Writes the message of an event; `settings` have the time zone. */
 export function writeMessage(

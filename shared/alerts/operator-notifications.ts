@@ -16,7 +16,7 @@ const minuteMs = 60_000
 const minutesPerDay = 1_440
 
 /** How operators are told of incidents, without secrets. */
-export type NotificationFields = {
+type NotificationFields = {
   email_operators: boolean
   emails: string[]
   webhook_url: string | null
@@ -29,13 +29,13 @@ export type NotificationFields = {
 }
 
 /** A change; absent = unchanged. */
-export type NotificationPatch = {
+type NotificationPatch = {
   [Field in Exclude<keyof NotificationFields, 'slack_end'>]?: NotificationFields[Field] | undefined
 } & { slack_url?: string | null | undefined }
 
 export type NotificationChannel = 'email' | 'webhook' | 'slack'
 /** Where a message goes. `target` names an address, or the host of a URL, which may contain a secret. */
-export type Destination = { channel: NotificationChannel; target: string }
+type Destination = { channel: NotificationChannel; target: string }
 
 const placeOf = (column: 'webhook_secret' | 'slack_url') => `operator_notifications.${column}`
 const initial: OperatorNotifications = {

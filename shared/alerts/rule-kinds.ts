@@ -103,7 +103,7 @@ const spans: Record<Window, string> = {
 }
 const thresholdLabels = { usd: 'At or above (USD)', percent: 'At or above (%)', ms: 'At or above (ms)' } as const
 
-export const ruleKinds = {
+const ruleKinds = {
   /** The cost of requests since the UTC day, week or month began reached an amount. */
   spend: ofRequests({
     label: 'Spend',

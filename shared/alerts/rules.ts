@@ -34,7 +34,7 @@ export type RuleFields = {
   slack_url?: string | null | undefined
   enabled: boolean
 }
-export type RulePatch = { [Field in keyof RuleFields]?: RuleFields[Field] | undefined }
+type RulePatch = { [Field in keyof RuleFields]?: RuleFields[Field] | undefined }
 type Deps = Pick<Platform, 'db' | 'clock' | 'sealer' | 'urlPolicy'>
 
 const placeOf = (id: string) => `alert_rules.slack_url:${id}`

@@ -22,7 +22,7 @@ export const quotaVariables = {
 /**
  * What an organisation may use concurrently. Unfinished jobs are counted separately for delayed jobs and media jobs.
  */
-export type Quota = { storedBytes: number; storedFiles: number; unfinishedJobs: number; unfinishedBatches: number }
+type Quota = { storedBytes: number; storedFiles: number; unfinishedJobs: number; unfinishedBatches: number }
 
 export type Quotas = {
   live: Quota

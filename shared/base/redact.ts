@@ -38,7 +38,7 @@ const schemaWords = new Set([
   'required',
 ])
 
-export type RedactRules = { emails: boolean }
+type RedactRules = { emails: boolean }
 type Redacted = { text: string; count: number }
 
 /**

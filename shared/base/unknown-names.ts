@@ -5,7 +5,7 @@
  */
 export const unknownKinds = ['field', 'header', 'beta', 'nested'] as const
 export type UnknownKind = (typeof unknownKinds)[number]
-export type UnknownName = { kind: UnknownKind; name: string; count: number }
+type UnknownName = { kind: UnknownKind; name: string; count: number }
 
 /** Names come from callers: of more than this, only their number is known. */
 const maxNames = 200

@@ -25,7 +25,7 @@ export function splitList(text: string): string[] {
 const suffix = '_FILE'
 const maxBytes = 64 * 1024
 
-export type VariableFiles = {
+type VariableFiles = {
   /** The environment with the contents of the files under the names of their variables. */
   env: Record<string, string>
   /** One line for each file that cannot be used. */

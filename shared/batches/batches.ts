@@ -15,7 +15,7 @@ export const unfinished = ['validating', 'in_progress', 'finalizing', 'cancellin
 type Terminal = Exclude<BatchStatus, (typeof unfinished)[number]>
 
 /** The fields of a new batch. */
-export type NewBatch = Pick<
+type NewBatch = Pick<
   Batch,
   | 'organisationId'
   | 'keyId'

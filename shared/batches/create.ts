@@ -10,7 +10,7 @@ import type { Batch } from './batches.ts'
 import type { BatchEndpoint } from './request.ts'
 
 /** The parameters of a new batch. Its requests are in a file, or inline in the request itself. */
-export type BatchParams = {
+type BatchParams = {
   endpoint: BatchEndpoint
   input: { fileId: string } | { requests: readonly object[] }
   routing: Batch['routing']

@@ -49,7 +49,7 @@ const maxFaults = 100
 const maxSlugCharacters = 200
 const byteOrderMark = Buffer.from('\ufeff')
 
-export type Validated = {
+type Validated = {
   total: number
   /** The one model id all lines name; null when several, `auto` or fallbacks. */
   model: string | null

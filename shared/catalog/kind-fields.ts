@@ -103,7 +103,7 @@ type NameIn<S> = S extends unknown ? keyof S : never
 type FieldIn<S, Name> = S extends { [N in Name & string]: infer Field extends z.ZodType } ? z.infer<Field> : never
 
 /** What the row of a model says of its kind: the union of the fields of all types. */
-export type KindFields = { [Name in NameIn<Shape>]?: FieldIn<Shape, Name> }
+type KindFields = { [Name in NameIn<Shape>]?: FieldIn<Shape, Name> }
 
 type Fault = { path: PropertyKey[]; message: string }
 

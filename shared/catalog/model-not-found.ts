@@ -6,7 +6,7 @@ import { endpoints, type ModelRow } from './schema.ts'
 /** Shorter names resemble too many others. */
 const minLength = 4
 
-export type UnknownModel = {
+type UnknownModel = {
   /** The name in the request. */
   slug: string
   /** The model of that name, which the route does not serve; null if there is none. */

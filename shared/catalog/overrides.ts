@@ -41,10 +41,10 @@ export const aliasArms = z
   })
 
 /** A further name of a model, or a name whose requests several models share. */
-export const aliasOverride = z.union([z.strictObject({ model: row.id }), z.strictObject({ arms: aliasArms })])
+const aliasOverride = z.union([z.strictObject({ model: row.id }), z.strictObject({ arms: aliasArms })])
 
 /** A model of a server that was added at run time. */
-export const serverModel = z.strictObject({
+const serverModel = z.strictObject({
   id: row.id,
   name: row.name.min(1).max(200).optional(),
   type: z.enum(['chat', 'embeddings']).default('chat'),
@@ -59,10 +59,10 @@ export const serverModel = z.strictObject({
 })
 
 const maxKeys = 20
-export const providerKeyId = z.string().regex(/^[0-9a-f]{12}$/)
+const providerKeyId = z.string().regex(/^[0-9a-f]{12}$/)
 
 /** The API keys of a provider that were added at run time; they are stored beside it, encrypted, in the same order. */
-export const keysOverride = z.strictObject({
+const keysOverride = z.strictObject({
   keys: z
     .array(z.strictObject({ id: providerKeyId, last4: z.string().max(4), added_at: z.iso.datetime() }))
     .min(1)
@@ -94,7 +94,7 @@ export const overrideSchemas = {
 } as const
 export type OverrideKind = keyof typeof overrideSchemas
 export type ModelOverride = z.output<typeof modelOverride>
-export type ProviderOverride = z.output<typeof providerOverride>
+type ProviderOverride = z.output<typeof providerOverride>
 export type ServerOverride = z.output<typeof serverOverride>
 export type KeysOverride = z.output<typeof keysOverride>
 export type AliasOverride = z.output<typeof aliasOverride>

@@ -5,11 +5,11 @@ import type { Price } from './schema.ts'
 
 export type TokenPrice = Extract<Price, { unit: 'token' }>
 /** The prices of the tokens of one service tier. */
-export type TierPrice = Omit<TokenPrice, 'unit' | 'tiers' | 'web_search'>
+type TierPrice = Omit<TokenPrice, 'unit' | 'tiers' | 'web_search'>
 type TokenPrices = Omit<TierPrice, 'above'>
 
 /** The price of one token of each class, in pico-dollars; classes without a price of their own use their fallback's. */
-export type Rates = {
+type Rates = {
   input: PicoPerUnit
   cachedInput: PicoPerUnit
   cacheWrite: PicoPerUnit
@@ -159,7 +159,7 @@ class TokenSplit {
  * The classes beside text that a call can use. `cache1h`: whether it may write to a cache that lives for one hour; called only
  * where such writes cost more.
  */
-export type UsedClasses = {
+type UsedClasses = {
   audioIn?: boolean
   imageIn?: boolean
   audioOut?: boolean

@@ -1,6 +1,7 @@
 import { isObject } from '../base/is-object.ts'
+
 /** A price of the listing in USD per million tokens, by the field of the catalog's token prices. */
-export type ListedPrices = Partial<Record<'input' | 'output' | 'cached_input' | 'cache_write', string>>
+type ListedPrices = Partial<Record<'input' | 'output' | 'cached_input' | 'cache_write', string>>
 
 /** A model as a provider lists it; what the provider does not state is null. */
 export type ListedModel = {

@@ -23,7 +23,7 @@ export const quantizations = [
 export type Quantization = (typeof quantizations)[number]
 
 /** The orders of `sort`. `exacto`, OpenRouter's order for calls of tools, is the gateway's own order. */
-export const sorts = ['price', 'throughput', 'latency', 'exacto'] as const
+const sorts = ['price', 'throughput', 'latency', 'exacto'] as const
 
 const names = z.array(z.string().max(200)).max(50)
 

@@ -73,7 +73,7 @@ export const deploymentParameters = z
     if (seen.size > maxParameters)
       context.addIssue({ code: 'custom', message: `must be at most ${maxParameters} members` })
   })
-export type DeploymentParameters = z.infer<typeof deploymentParameters>
+type DeploymentParameters = z.infer<typeof deploymentParameters>
 
 /** A request's members with the parameters of a deployment. */
 export function withParameters(

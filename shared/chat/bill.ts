@@ -109,7 +109,7 @@ function waiverOf({ own }: Target, owedNano: number): Waiver {
 }
 
 /** A usage with what a call with an own key costs at the provider, as OpenRouter shows it. */
-export function withUpstreamCost(shown: ShownUsage, target: Target, usage: Usage): ShownUsage {
+function withUpstreamCost(shown: ShownUsage, target: Target, usage: Usage): ShownUsage {
   if (!target.own) return shown
   return { ...shown, is_byok: true, cost_details: { upstream_inference_cost: upstreamNano(target, usage) / 1e9 } }
 }

@@ -19,7 +19,7 @@ const nameOf: Record<DetectorType, string> = {
 }
 
 /** Which request is guarded. */
-export type GuardedRequest = Omit<GuardQuestion, 'side' | 'texts'>
+type GuardedRequest = Omit<GuardQuestion, 'side' | 'texts'>
 
 /** Where texts of requests and answers are checked: asks the guard of an organisation, and notes what happened. */
 export class Guard {

@@ -2,7 +2,7 @@
 type Framed = { model?: unknown; usage?: unknown; system_fingerprint?: unknown }
 
 /** The required frame of a forwarded chunk. */
-export type Frame = {
+type Frame = {
   /** Our name of the model. */
   model: string
   /**

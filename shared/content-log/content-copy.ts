@@ -27,7 +27,7 @@ const maxStreamBytes = 4 * 1024 * 1024
 export const maxContentBytes = 1024 * 1024
 
 /** The input with its values masked, and the placeholders of these, which the copy of the answer gets as well. */
-export type MaskedContent = { input: Buffer; placeholders: ReadonlyMap<string, string> }
+type MaskedContent = { input: Buffer; placeholders: ReadonlyMap<string, string> }
 
 /** A copy of what is sent to a client, for the log of input and output. Bounded; it must be released. */
 export class ContentCopy {

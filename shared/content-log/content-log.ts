@@ -9,7 +9,7 @@ import type { Contents } from './contents.ts'
 import { joinStream } from './join-stream.ts'
 
 /** A request whose input and output is to be stored. */
-export type LoggedRequest = FileOwner & {
+type LoggedRequest = FileOwner & {
   /** The id of its generation. */
   id: string
   kind: string
@@ -21,7 +21,7 @@ export type LoggedRequest = FileOwner & {
 }
 
 /** A request that is over, of a key with this policy; without an id or an input it is not logged. */
-export type EndedRequest = Omit<LoggedRequest, 'id' | 'input' | 'copy' | keyof FileOwner> & {
+type EndedRequest = Omit<LoggedRequest, 'id' | 'input' | 'copy' | keyof FileOwner> & {
   policy: FileOwner & { contentLogging: ContentLogging | null }
   id: unknown
   failed: boolean

@@ -16,7 +16,7 @@ const decompress = promisify(gunzip)
 export type Content = { input: string; output: string | null }
 
 /** What is known of a content without reading it. */
-export type ContentFacts = Pick<
+type ContentFacts = Pick<
   RequestContent,
   'id' | 'inputTruncated' | 'outputTruncated' | 'redactions' | 'createdAt' | 'expiresAt'
 >

@@ -21,7 +21,7 @@ type Claim = Pick<Job, 'id' | 'attempts' | 'openStarts'>
 type ClaimRow = { hasWork: boolean; id: string | null; attempts: number | null; openStarts: number | null }
 
 /** Which jobs a worker may claim: none of `full` organisations, of test keys if `isTestFull`, or suspects unless `suspects`. */
-export type ClaimLimits = { full: readonly string[]; isTestFull: boolean; suspects: boolean }
+type ClaimLimits = { full: readonly string[]; isTestFull: boolean; suspects: boolean }
 const noLimits: ClaimLimits = { full: [], isTestFull: false, suspects: true }
 const claimTries = 5
 const maxPausesPerUpdate = 1_000

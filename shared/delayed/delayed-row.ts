@@ -58,7 +58,7 @@ export function failuresOf({ operation }: Pick<Job, 'operation'>): number {
 }
 
 /** The request of a delayed job, with its bytes. */
-export type DelayedWork = {
+type DelayedWork = {
   kind: DelayedKind
   body: DirectKinds[DelayedKind]['request']
   raw: Buffer

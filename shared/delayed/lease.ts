@@ -7,7 +7,7 @@ import type { DelayedServices } from './delayed-services.ts'
  * Why a run was ended: its job was cancelled, the claim was lost or the job ended, its deadline passed, or this process
  * is stopping.
  */
-export type CutReason = 'cancelled' | 'lost' | 'expired' | 'stopped'
+type CutReason = 'cancelled' | 'lost' | 'expired' | 'stopped'
 
 type LeaseServices = Pick<DelayedServices, 'delayedJobs' | 'completionSignals' | 'clock'>
 

@@ -14,7 +14,7 @@ import { type SubmittedDelayed, submitDelayed } from './submit.ts'
 const terms = { discountPpm: 0n, holdBackMs: 0, windowMs: 3_600_000 }
 
 /** A response to make in the background: `sent` is its request, `body` the same with the earlier items. */
-export type BackgroundSubmission = Pick<StoredResponse, 'id' | 'previousId' | 'conversationId' | 'session'> & {
+type BackgroundSubmission = Pick<StoredResponse, 'id' | 'previousId' | 'conversationId' | 'session'> & {
   sent: ResponsesRequest
   body: ResponsesRequest
   input: readonly ResponsesItem[]

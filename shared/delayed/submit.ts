@@ -82,10 +82,10 @@ const windowsMs: Record<CompletionWindow, number> = { '1h': hourMs, '6h': 6 * ho
 export type SubmittedDelayed = { job: Job; reservation: Reservation; target: Target; mode: string }
 
 /** The price of a delayed job, and when it runs: not before `holdBackMs`, and no longer than `windowMs`. */
-export type DelayedTerms = { discountPpm: bigint; holdBackMs: number; windowMs: number }
+type DelayedTerms = { discountPpm: bigint; holdBackMs: number; windowMs: number }
 
 /** What a delayed job runs, on which terms, and whom it tells. `at` precedes the names of the body's fields in errors. */
-export type DelayedSubmission = {
+type DelayedSubmission = {
   id: string
   kind: DelayedKind
   body: DirectKinds[DelayedKind]['request']

@@ -21,7 +21,7 @@ export type BulkContext = { owner: string; discountPpm: bigint; deadlineMs: numb
 const maxSandboxBulkMs = 5_000
 
 /** The targets and limits of one failover. */
-export type FailoverOptions = {
+type FailoverOptions = {
   targets: readonly Target[]
   /** False for test keys: their calls go to the sandbox, whose failures do not affect provider health. */
   live: boolean

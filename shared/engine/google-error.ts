@@ -3,7 +3,7 @@ import { nameInGemini } from '../kinds/generate-content-names.ts'
 import { messageInStream } from './failures.ts'
 
 /** Errors in the format of Google's APIs, for the routes of Gemini's dialect: https://cloud.google.com/apis/design/errors. */
-export type GoogleErrorBody = { error: { code: number; message: string; status: string; details: object[] } }
+type GoogleErrorBody = { error: { code: number; message: string; status: string; details: object[] } }
 
 const statuses: { [status: number]: string } = {
   400: 'INVALID_ARGUMENT',

@@ -5,7 +5,7 @@ import { isBusy, messageInStream } from './failures.ts'
 
 /** Errors in the format of Anthropic's API, for the routes of its dialect. */
 
-export type MessagesErrorBody = {
+type MessagesErrorBody = {
   type: 'error'
   error: { type: string; message: string; code: string; param: string | null; details?: Record<string, unknown> }
   request_id: string

@@ -42,7 +42,7 @@ export function goneSignal(client: ClientPresence, reason?: Error): AbortSignal 
 export type DeferredSettlement = { event: UsageEvent | null; settle(): void; release(): void }
 
 /** What the log of input and output has of a request whose texts were masked: its input, and the placeholders of its values. */
-export type MaskedContent = { input: Buffer; placeholders: ReadonlyMap<string, string> }
+type MaskedContent = { input: Buffer; placeholders: ReadonlyMap<string, string> }
 
 /** Destination of an answer: an HTTP response, a delayed job or a batch line. */
 export type ResponseWriter = ClientPresence & {

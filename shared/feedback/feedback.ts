@@ -9,7 +9,7 @@ export const maxAgeDays = 30
 /** The kinds of requests that `auto` can serve. */
 const learnedKinds: ReadonlySet<string> = new Set(['chat', 'messages', 'responses', 'generate_content'])
 
-export type NewFeedback = { score: number; comment: string | null }
+type NewFeedback = { score: number; comment: string | null }
 
 /** Scores of generations, and what they teach. */
 export class Feedback {

@@ -22,7 +22,7 @@ const folders = {
   response: 'responses',
   content: 'contents',
 } as const
-export type FilePurpose = keyof typeof folders
+type FilePurpose = keyof typeof folders
 /** The purposes that are visible to keys under `/v1/files`. */
 export const publicPurposes = ['batch', 'batch_output', 'ocr'] as const satisfies FilePurpose[]
 type PublicPurpose = (typeof publicPurposes)[number]
@@ -40,7 +40,7 @@ const refusable: ReadonlySet<FilePurpose> = new Set([
   'content',
 ])
 
-export type NewFile = {
+type NewFile = {
   organisationId: string
   /** The environment whose keys see it, if its purpose is public, and whose quota it counts against. */
   environment: File['environment']

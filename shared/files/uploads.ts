@@ -6,7 +6,7 @@ import { type FileOwner, retainedForJobsMs, type StoredFile } from './files.ts'
 import { maxBytes, tooLarge } from './references.ts'
 
 /** An upload in progress, with the client's declared name and type. */
-export type IncomingUpload = { filename: string; contentType: string; body: Bytes }
+type IncomingUpload = { filename: string; contentType: string; body: Bytes }
 
 /**
  * Stores an uploaded image, audio or video file while it is received. Its type is detected from its bytes. Throws a

@@ -1,7 +1,7 @@
 // How the detectors read a text: what looks the same to a reader is the same, and escapes of JSON are no letters.
 
 /** A text as it is read, and where its characters stand in the text that was given. */
-export type ReadText = {
+type ReadText = {
   read: string
   /** The position in the given text of a position in `read`, as the beginning or as the end of something. */
   beginOf(at: number): number

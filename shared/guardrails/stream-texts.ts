@@ -6,10 +6,10 @@ import type { DirectKind } from '../kinds/index.ts'
 type Any = any
 
 /** A part of a text. `holder[member]` is the part; `channel` names the text. */
-export type TextPart = { channel: string; holder: Any; member: string; isJson: boolean; isSealed: boolean }
+type TextPart = { channel: string; holder: Any; member: string; isJson: boolean; isSealed: boolean }
 
 /** What an event says about the texts of its stream. */
-export type StreamEvent = {
+type StreamEvent = {
   parts: TextPart[]
   /** Whether the text of a channel ends with the event: after its own part, or before it. */
   ends(channel: string): boolean
@@ -34,7 +34,7 @@ export function readStreamEvent(kind: DirectKind, event: Any): StreamEvent {
 }
 
 /** Whether an event ends its stream with a failure. */
-export function isFailure(event: Any): boolean {
+function isFailure(event: Any): boolean {
   return event?.error != null || event?.type === 'error' || event?.type === 'response.failed'
 }
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 
 /** A file whose bytes are text, and how it was encoded. */
-export type TextFile = {
+type TextFile = {
   text: string
   /** The file with another text, encoded in the same way. */
   encode(text: string): string

@@ -8,7 +8,7 @@ import type { TextForm } from './text-guard.ts'
 // as well. A file in base64 is one if its bytes are text.
 
 /** Who wrote a text of a request; `tool`: the result of a call. */
-export type TextRole = 'system' | 'user' | 'assistant' | 'tool'
+type TextRole = 'system' | 'user' | 'assistant' | 'tool'
 
 /**
  * Where a text is. `isContent`: in the conversation, not in a setting or the definition of a tool. `isToken`: it has the form
@@ -64,7 +64,7 @@ type Walk = {
   mediaType: string
 }
 /** Returns what replaces a text. */
-export type Visit = (text: string, place: Place) => string
+type Visit = (text: string, place: Place) => string
 
 /**
  * A request body or an answer with its texts replaced; what has none that changed is the same object. The signature of

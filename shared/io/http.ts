@@ -323,7 +323,7 @@ function isUnsent(error: Error): boolean {
   return connectErrorCodes.has(code) || ownFaultCodes.has(code) || code.startsWith('ERR_TLS_') || code.includes('CERT')
 }
 
-export type CollectedResponse = { status: number; headers: ResponseHeaders; body: Buffer }
+type CollectedResponse = { status: number; headers: ResponseHeaders; body: Buffer }
 
 /** `hold` accounts for the memory of each piece of the answer; what it throws ends the exchange. */
 type CollectOptions = { signal?: AbortSignal | undefined; hold?: (bytes: number) => void }

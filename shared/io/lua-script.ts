@@ -34,11 +34,7 @@ type Values<Key extends string, Args> = { readonly [Name in Key]: string } & {
  * Runs the script on a connection with its keys and arguments by name. `tag` is put before its fixed keys and its prefixes, which
  * a Redis Cluster needs to have them in one slot; default none. Throws what Redis throws; TypeError for wrong names.
  */
-export type Script<Key extends string, Args> = (
-  redis: Redis,
-  values: Values<Key, Args>,
-  tag?: string,
-) => Promise<unknown>
+type Script<Key extends string, Args> = (redis: Redis, values: Values<Key, Args>, tag?: string) => Promise<unknown>
 
 /** A script has its keys under their plain names, or under a tag. */
 type Form = 'plain' | 'tagged'

@@ -7,7 +7,7 @@ import type { Redis } from './redis.ts'
 
 /** An email to one person: `to` is one address. `link` is its call to action. */
 export type Mail = { to: string; subject: string; text: string; link?: { label: string; url: string } }
-export type OutboxMail = Mail & { sentAt: string }
+type OutboxMail = Mail & { sentAt: string }
 
 const timeoutMs = 15_000
 /** Longer than the sum of a slow server's timeouts for one email. */

@@ -18,7 +18,7 @@ const maxUrlLength = 8_192
 
 export type Resolver = (hostname: string) => Promise<LookupAddress[]>
 
-export type UrlRules = {
+type UrlRules = {
   /** Allows http, private addresses and any port: for development, and for hosts in the operator's own network. */
   allowPrivate: boolean
   /** Defaults to `allowPrivate`; tests set it because they have no certificate. */
@@ -151,7 +151,7 @@ export function pinnedConnect({ url, addresses }: CheckedUrl, proxies: Proxies =
 }
 
 /** An opened file with its body unread. `bytes` is the announced length; null if there is none. */
-export type OpenedFile = { stream: Readable; contentType: string; bytes: number | null; url: string }
+type OpenedFile = { stream: Readable; contentType: string; bytes: number | null; url: string }
 
 /**
  * Opens a file at a URL from a caller. Checks every hop of at most 20 redirects; more than `maxBytes`, a compressed

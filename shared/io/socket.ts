@@ -11,7 +11,7 @@ export type { WebSocket } from 'ws'
  * Settings shared by both sides of a session: the maximum message size, and how long the other side may take to answer
  * a close before its connection is destroyed. Compression is disabled: audio does not get smaller.
  */
-export const sessionSockets = { maxPayload: 16 * 1024 * 1024, closeTimeout: 10_000, perMessageDeflate: false }
+const sessionSockets = { maxPayload: 16 * 1024 * 1024, closeTimeout: 10_000, perMessageDeflate: false }
 
 /**
  * Settings of the server side: bounds on the pieces and fragments that are held of one message, which the largest

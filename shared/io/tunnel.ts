@@ -5,7 +5,7 @@ import { buildConnector, errors } from 'undici'
 import { proxyName } from '../base/proxies.ts'
 
 /** The proxy did not open a connection; nothing of the request has been sent. */
-export class ProxyError extends Error {
+class ProxyError extends Error {
   override name = 'ProxyError'
   readonly code = 'ERR_PROXY'
 }
@@ -63,7 +63,7 @@ export function openTunnel(proxy: string, { host, port }: Target, timeoutMs: num
   })
 }
 
-export type TunnelOptions = {
+type TunnelOptions = {
   proxy: string
   timeoutMs: number
   /** Where the proxy connects to instead of resolving the name: an address that was checked. */

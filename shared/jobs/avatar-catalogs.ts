@@ -10,7 +10,7 @@ import type { OpenCatalog } from '../providers/upstreams.ts'
 
 type Entries = { avatars: Avatar; voices: Voice }
 /** The list request: `type` filters avatars, `language` voices. `nextToken` is one of our own tokens. */
-export type Listing = { type?: string; language?: string; nextToken: string | null; limit: number }
+type Listing = { type?: string; language?: string; nextToken: string | null; limit: number }
 
 const freshMs = 10 * 60_000
 const staleMs = dayMs

@@ -78,7 +78,7 @@ export type End = {
   /** Replaces the job's handle of its work. */
   operation?: object
 }
-export type Ended = { job: Job; deliveryIds: string[] }
+type Ended = { job: Job; deliveryIds: string[] }
 
 /**
  * The state that the end of a job was computed from: its stage, the claim of its start, or all columns that decide what it costs.

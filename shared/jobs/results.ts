@@ -12,7 +12,7 @@ import type { Platform } from '../platform.ts'
 import type { ProviderConnection } from '../providers/contract.ts'
 
 /** `durationS` is measured, in seconds; null for files without a duration and for unmeasurable ones. */
-export type StoredResult = StoredFile & { durationS: number | null }
+type StoredResult = StoredFile & { durationS: number | null }
 
 /**
  * Copies a finished file from the provider into storage, under one id per job and name, so that a retry replaces it. The

@@ -26,7 +26,7 @@ import type { Job, NewJob } from './jobs.ts'
 
 /** Fields common to the bodies of all kinds. */
 type Common = OfOpenRouter & { model?: string; webhook_url?: string; metadata?: Record<string, string> }
-export type Submitted = { job: Job; reservation: Reservation; target: Target }
+type Submitted = { job: Job; reservation: Reservation; target: Target }
 /** The input that a worker needs, as stored in the job's row. */
 export type JobInput = {
   input: object

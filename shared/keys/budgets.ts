@@ -29,7 +29,7 @@ export const budgetSettings = z.strictObject({
     .default([50, 80, 100])
     .describe('Alerts are raised when so many percent of the limit are spent.'),
 })
-export type BudgetSettings = z.output<typeof budgetSettings>
+type BudgetSettings = z.output<typeof budgetSettings>
 
 /** A budget in the format of the routes and the command line; `scope` is `organisation` or the id of a member. */
 export type BudgetRecord = BudgetSettings & {

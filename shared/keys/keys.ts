@@ -119,7 +119,7 @@ function searchFilter(text: string): Prisma.ApiKeyWhereInput {
 
 /** States of keys by which a list is filtered; `unused`: keys that could be used, and were not for 60 days. */
 export const keyStates = ['active', 'unused', 'disabled', 'expired'] as const
-export type KeyState = (typeof keyStates)[number]
+type KeyState = (typeof keyStates)[number]
 const unusedMs = 60 * dayMs
 
 function stateFilter(state: KeyState, nowMs: number): Prisma.ApiKeyWhereInput {

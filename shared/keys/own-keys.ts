@@ -4,7 +4,7 @@ import type { Connection } from '../io/db.ts'
 
 /** Whose provider keys a key's requests use: the organisation's alone, these first, or the operator's. */
 export const ownKeyModes = ['own', 'own_then_shared', 'shared'] as const
-export type OwnKeyMode = (typeof ownKeyModes)[number]
+type OwnKeyMode = (typeof ownKeyModes)[number]
 
 /** An organisation's key at a provider, as requests need it. `secret` is sealed until the first call. */
 export type OwnKey = {

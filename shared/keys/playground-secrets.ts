@@ -6,7 +6,7 @@ import {
 } from './temporary-secrets.ts'
 
 /** The key and the user that a playground secret represents. */
-export type PlaygroundSecret = {
+type PlaygroundSecret = {
   /** Hash of the key whose policy applies. */
   keyHash: string
   organisationId: string

@@ -3,7 +3,7 @@ import { type Clock, monthOf } from '../base/time.ts'
 import type { MonthSpend, PolicyRow } from './policy.ts'
 
 /** A key's row with what was spent in a month, as the admission script installs it where Redis has nothing. */
-export type ReadPolicy = { row: PolicyRow; spend: MonthSpend }
+type ReadPolicy = { row: PolicyRow; spend: MonthSpend }
 
 type Waiting = { hash: string; resolve(read: ReadPolicy | null): void; reject(error: unknown): void }
 

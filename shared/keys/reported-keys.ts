@@ -9,7 +9,7 @@ const reportEveryMs = 5_000
 const endedAfterMs = 20_000
 
 /** The ids of the keys that a process holds, that of the key in use first. */
-export type ReportedKeys = { instance: string; encryption: string[]; signing: string[] }
+type ReportedKeys = { instance: string; encryption: string[]; signing: string[] }
 
 /** Reports the ids of this process's keys regularly, for as long as it runs. */
 export function startReportingKeys(

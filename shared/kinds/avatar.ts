@@ -18,7 +18,7 @@ import {
 
 const id = z.string().min(1).max(200)
 
-export const avatarRequest = z
+const avatarRequest = z
   .strictObject({
     ...common,
     avatar_id: id.optional().describe('An id of GET /v1/avatars; either this or `image_url`.'),
@@ -49,7 +49,7 @@ export const avatarRequest = z
     ),
     dependentRequired: { image_url: ['source_face_consent'], script: ['voice_id'] },
   })
-export type AvatarRequest = z.infer<typeof avatarRequest>
+type AvatarRequest = z.infer<typeof avatarRequest>
 
 /** Adapter input of a talking avatar: `avatarId` or the reference `image_url`, `script` or `audio_url`. */
 export type AvatarInput = {

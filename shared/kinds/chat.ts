@@ -280,7 +280,7 @@ export const chatRequest = z.looseObject({
 })
 export type ChatRequest = z.infer<typeof chatRequest>
 
-export type FunctionCall = { name: string; arguments: string }
+type FunctionCall = { name: string; arguments: string }
 export type ToolCall = { id: string; type: 'function'; function: FunctionCall }
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'function_call' | 'content_filter' | 'error'
 

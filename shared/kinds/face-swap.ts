@@ -4,7 +4,7 @@ import type { Deployment, ModelRow } from '../catalog/schema.ts'
 import { assertConsent, sourceFaceConsent } from './consent.ts'
 import { checkLength, common, fieldOf, lengthOf, type QueuedKindRow, referenceTo, scaledNano } from './media.ts'
 
-export const faceSwapRequest = z
+const faceSwapRequest = z
   .strictObject({
     ...common,
     video_url: referenceTo('video').describe('The video to change.'),
@@ -12,7 +12,7 @@ export const faceSwapRequest = z
     source_face_consent: sourceFaceConsent,
   })
   .meta({ id: 'CreateFaceSwapRequest', required: ['video_url', 'face_image_url', 'source_face_consent'] })
-export type FaceSwapRequest = z.infer<typeof faceSwapRequest>
+type FaceSwapRequest = z.infer<typeof faceSwapRequest>
 
 /** Adapter input of a face swap. */
 export type FaceSwapInput = {

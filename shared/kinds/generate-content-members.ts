@@ -29,7 +29,7 @@ const bytes: Rule = ({ mimeType }) =>
 const ownFile = /^(?!https:\/\/)|^https:\/\/(?:[\w-]+\.)*(?:googleapis\.com|youtube\.com|youtu\.be)\//i
 
 /** Whether a file is behind a public URL. */
-export function isPublicFile(uri: string): boolean {
+function isPublicFile(uri: string): boolean {
   return !ownFile.test(uri)
 }
 

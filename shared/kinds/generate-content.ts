@@ -185,7 +185,7 @@ export const batchEmbedContentsRequest = z.looseObject({
 export type BatchEmbedContentsRequest = z.infer<typeof batchEmbedContentsRequest>
 
 /** The counts of an answer; absent where they are zero. */
-export type GeminiUsage = {
+type GeminiUsage = {
   promptTokenCount: number
   candidatesTokenCount: number
   totalTokenCount: number
@@ -206,7 +206,7 @@ export type GeminiAnswerPart = {
 }
 
 /** What an answer rests on; places are in bytes of a part. Google's own have the queries, which it bills. */
-export type GeminiGrounding = {
+type GeminiGrounding = {
   webSearchQueries?: unknown
   groundingChunks?: { web: { uri: string; title: string } }[]
   groundingSupports?: {

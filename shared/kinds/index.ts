@@ -58,7 +58,7 @@ export type QueuedKind = keyof QueuedKinds
 export const queuedKinds = { video, lipsync, face_swap: faceSwap, avatar, mesh }
 
 /** Synchronous kinds that are not conversations: media, rankings, moderations, texts of documents. */
-export type SyncKinds = {
+type SyncKinds = {
   image: { input: ImageInput; output: ImageOutput }
   speech: { input: SpeechInput; output: SoundOutput }
   transcription: { input: TranscriptionInput; output: TranscriptionOutput }

@@ -14,7 +14,7 @@ import {
   unsupported,
 } from './media.ts'
 
-export const lipsyncRequest = z
+const lipsyncRequest = z
   .strictObject({
     ...common,
     image_url: referenceTo('image').optional().describe('A still to animate; either this or `video_url`.'),
@@ -24,7 +24,7 @@ export const lipsyncRequest = z
     resolution: resolution.optional().describe('Such as `720p`; without it, the model’s first.'),
   })
   .meta({ id: 'CreateLipSyncRequest', oneOf: exactlyOneOf(['image_url'], ['video_url']) })
-export type LipsyncRequest = z.infer<typeof lipsyncRequest>
+type LipsyncRequest = z.infer<typeof lipsyncRequest>
 
 /** Adapter input of a lip sync. */
 export type LipsyncInput = {

@@ -242,7 +242,7 @@ const opaque = /encrypted|signature|digest|(?:token|state)$/i
  * Whether a value is or holds what providers read as a file: a URL, the bytes in base64, or the id of a stored one.
  * `name`: of the member whose value it is.
  */
-export function looksLikeFile(value: unknown, name: string): boolean {
+function looksLikeFile(value: unknown, name: string): boolean {
   if (typeof value === 'string') return value !== '' && isFile(value, name)
   if (typeof value !== 'object' || value === null) return false
   if (Array.isArray(value)) return value.some(one => looksLikeFile(one, name))

@@ -13,7 +13,7 @@ import {
   unsupported,
 } from './media.ts'
 
-export const meshRequest = z
+const meshRequest = z
   .strictObject({
     ...common,
     prompt: z
@@ -37,7 +37,7 @@ export const meshRequest = z
     seed: z.int().min(0).max(4_294_967_295).optional().describe('For meshes that can be repeated.'),
   })
   .meta({ id: 'CreateMeshRequest', oneOf: exactlyOneOf(['prompt'], ['image_url'], ['image_urls']) })
-export type MeshRequest = z.infer<typeof meshRequest>
+type MeshRequest = z.infer<typeof meshRequest>
 
 export type MeshRole = 'glb' | 'fbx' | 'obj' | 'mtl' | 'usdz' | 'texture' | 'thumbnail'
 

@@ -350,7 +350,7 @@ export function mediaSourceOf(block: MessagesBlock | MessagesResultBlock): Messa
   if (block.type === 'document' && (type === 'text' || type === 'content')) return null
   return { kind: block.type, type, data: typeof data === 'string' ? data : '', url: typeof url === 'string' ? url : '' }
 }
-export type MessagesMediaSource = { kind: 'image' | 'document'; type: unknown; data: string; url: string }
+type MessagesMediaSource = { kind: 'image' | 'document'; type: unknown; data: string; url: string }
 
 /** The refusal of a thread: a new one cannot be kept, and an earlier one does not exist. */
 function threadError(thread: unknown, param: string): GatewayError {

@@ -19,7 +19,7 @@ export const moderationRequest = z
       .describe('A text, several texts, or parts: texts and images.'),
   })
   .meta({ id: 'CreateModerationRequest' })
-export type ModerationRequest = z.infer<typeof moderationRequest>
+type ModerationRequest = z.infer<typeof moderationRequest>
 
 /** The fields of a request that are read; others are named as dropped. */
 export const moderationFields: ReadonlySet<string> = new Set(Object.keys(moderationRequest.shape))

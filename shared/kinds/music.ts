@@ -27,7 +27,7 @@ export const musicRequest = z
     output_format: z.enum(soundFormats).optional().describe('Default the model’s first, mostly `mp3`.'),
   })
   .meta({ id: 'CreateMusicRequest' })
-export type MusicRequest = z.infer<typeof musicRequest>
+type MusicRequest = z.infer<typeof musicRequest>
 
 /** Adapter input of a song. */
 export type MusicInput = {

@@ -84,13 +84,13 @@ const options = {
     .describe('What to look for; with `document_annotation_format`.'),
 }
 type Options = { [Name in keyof typeof options]?: z.infer<(typeof options)[Name]> }
-export type PageSelection = NonNullable<Options['pages']>
+type PageSelection = NonNullable<Options['pages']>
 
 /** `POST /v1/ocr`, in Mistral's shape (`OCRRequest` of `@mistralai/mistralai`). */
 export const ocrRequest = z
   .looseObject({ ...ofOpenRouter, model: common.model, document: described, ...options })
   .meta({ id: 'CreateOcrRequest' })
-export type OcrRequest = z.infer<typeof ocrRequest>
+type OcrRequest = z.infer<typeof ocrRequest>
 
 /** The fields of a request that are read; others are named as dropped. */
 export const ocrFields: ReadonlySet<string> = new Set(Object.keys(ocrRequest.shape))

@@ -12,7 +12,7 @@ export type ResponsesUsage = {
 
 export type ResponsesStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled'
 /** The status of an item. */
-export type ResponsesItemStatus = 'in_progress' | 'completed' | 'incomplete'
+type ResponsesItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
 /** A place of a text, and the page that it cites. */
 export type ResponsesUrlCitation = {
@@ -82,7 +82,7 @@ export type ResponsesOutputItem =
     }
   | { type: 'compaction'; id: string; encrypted_content: string; status?: ResponsesItemStatus }
 
-export type ResponsesError = { code: string; message: string }
+type ResponsesError = { code: string; message: string }
 
 /** A complete response. Every field is always present; native providers may leave some out and add others. */
 export type ResponsesObject = {

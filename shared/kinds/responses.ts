@@ -284,7 +284,7 @@ export type ResponsesItem = z.infer<typeof responsesItem>
 export type ResponsesMessage = z.infer<typeof message> | z.infer<typeof untypedMessage>
 export type KnownResponsesItem = Exclude<z.infer<typeof knownItem>, { type: 'message' }>
 export type ResponsesPart = z.infer<typeof part>
-export type KnownResponsesPart = z.infer<typeof knownPart>
+type KnownResponsesPart = z.infer<typeof knownPart>
 
 /** Whether an input item has a known type other than `message`; narrows its TypeScript type. */
 export function isItem<T extends KnownResponsesItem['type']>(

@@ -15,7 +15,7 @@ export const sfxRequest = z
     output_format: z.enum(soundFormats).optional().describe('Default the model’s first, mostly `mp3`.'),
   })
   .meta({ id: 'CreateSoundEffectRequest' })
-export type SfxRequest = z.infer<typeof sfxRequest>
+type SfxRequest = z.infer<typeof sfxRequest>
 
 /** Adapter input of a sound effect. */
 export type SfxInput = { prompt: string; durationS: number | null; format: SoundFormat }

@@ -39,7 +39,7 @@ export const speechRequest = z
     }),
   })
   .meta({ id: 'CreateSpeechRequest' })
-export type SpeechRequest = z.infer<typeof speechRequest>
+type SpeechRequest = z.infer<typeof speechRequest>
 
 /** Adapter input of speech. */
 export type SpeechInput = {

@@ -22,7 +22,7 @@ export type Quantity = {
   options: readonly string[]
 }
 
-export const zeroUsage: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+const zeroUsage: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
 export const zeroQuantity: Quantity = {
   usage: zeroUsage,
   pieces: 0,

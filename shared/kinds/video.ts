@@ -34,7 +34,7 @@ const references = (type: 'image' | 'video' | 'audio') => z.array(referenceTo(ty
 /** An image reference in the form of OpenAI's SDK. */
 const openAiReference = z.strictObject({ image_url: referenceTo('image') }).transform(({ image_url }) => image_url)
 
-export const videoRequest = z
+const videoRequest = z
   .strictObject({
     ...common,
     prompt: z.string().min(1).max(10_000).optional().describe('What the video shows.'),
@@ -69,9 +69,9 @@ export const videoRequest = z
     audio: z.boolean().optional().describe('Whether the video has sound.'),
   })
   .meta({ id: 'CreateVideoRequest' })
-export type VideoRequest = z.infer<typeof videoRequest>
+type VideoRequest = z.infer<typeof videoRequest>
 
-export type VideoMode = 'text' | 'image' | 'reference' | 'motion_control' | 'video'
+type VideoMode = 'text' | 'image' | 'reference' | 'motion_control' | 'video'
 
 /** Adapter input of a video; its references are passed separately, by field. */
 export type VideoInput = {

@@ -1,4 +1,4 @@
-export type Ranked = { deadlineMs: number; sequence: number; index: number }
+type Ranked = { deadlineMs: number; sequence: number; index: number }
 
 /** The waiters of one owner as a binary heap: earliest deadline first, then arrival order. `index` belongs to the heap. */
 class DeadlineHeap<T extends Ranked> {
@@ -65,7 +65,7 @@ function isBefore(one: Ranked, other: Ranked): boolean {
   return one.deadlineMs < other.deadlineMs || (one.deadlineMs === other.deadlineMs && one.sequence < other.sequence)
 }
 
-export type Owned = Ranked & { owner: string }
+type Owned = Ranked & { owner: string }
 
 /** A queue with fair scheduling: serves the owner with the fewest calls in flight, so that no owner can starve another. */
 export class FairQueue<T extends Owned> {

@@ -7,7 +7,7 @@ import { LimiterShare, type ShareHolder, type ShareOptions } from './limiter-sha
  * How a call under a permit ended. `limited`: the provider rate-limited it (429) or sent a `Retry-After`. `overloaded`: the
  * provider is overloaded (503, 529). `failed` carries no information about the provider's capacity.
  */
-export type CallOutcome = 'answered' | 'limited' | 'overloaded' | 'failed'
+type CallOutcome = 'answered' | 'limited' | 'overloaded' | 'failed'
 
 /** Permission for one call in flight. `release` returns the permit; only the first call counts. */
 export type Permit = { release(outcome: CallOutcome, retryAfterMs?: number | null): void }

@@ -6,8 +6,8 @@ import { writeCursor } from './claims.ts'
 import type { LogExportServices } from './export-services.ts'
 
 /** Rows that an export did not get before they were deleted, or may have missed. */
-export type Gap = { from: string; to: string; reason: GapReason; noticed_at: string }
-export type GapReason = 'retention' | 'transactions_restarted'
+type Gap = { from: string; to: string; reason: GapReason; noticed_at: string }
+type GapReason = 'retention' | 'transactions_restarted'
 
 const maxGaps = 20
 

@@ -5,8 +5,8 @@ import { isObject } from '../base/is-object.ts'
  * Logged inputs and outputs of every dialect as messages of OpenTelemetry's conventions for generative AI
  * (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-events/, with the JSON schemas beside it).
  */
-export type Part = { type: string; [member: string]: unknown }
-export type Message = { role: string; parts: Part[]; finish_reason?: string }
+type Part = { type: string; [member: string]: unknown }
+type Message = { role: string; parts: Part[]; finish_reason?: string }
 type Json = Record<string, unknown>
 
 /** The messages of an input, and the instructions that are no message. */

@@ -26,7 +26,7 @@ import { type ContentRow, jsonOrText, type RequestRow, type RowOf, type Stream }
 type ReadableSpan = Parameters<typeof ProtobufTraceSerializer.serializeRequest>[0][number]
 type ReadableLog = Parameters<typeof ProtobufLogsSerializer.serializeRequest>[0][number]
 /** A request to a collector; `path` is below its base URL. */
-export type OtlpRequest = { path: '/v1/traces' | '/v1/logs'; body: Buffer }
+type OtlpRequest = { path: '/v1/traces' | '/v1/logs'; body: Buffer }
 
 const scope = { name: 'headgate.log_exports', schemaUrl }
 const severityInfo = 9

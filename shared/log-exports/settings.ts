@@ -110,7 +110,7 @@ export type NewReplay = z.output<typeof newReplay>
 export type ExportKind = NewExport['kind']
 
 /** The secrets of an export. */
-export type Credentials = { headers: Record<string, string>; secretAccessKey: string | null }
+type Credentials = { headers: Record<string, string>; secretAccessKey: string | null }
 
 export const credentialsPlace = (id: string) => `log_exports.credentials:${id}`
 

@@ -16,7 +16,7 @@ export type Place = { position: bigint; id: string | null }
 /** The window of a replay, its end excluded: its rows are read in the order of their times. */
 export type Window = { from: Date; to: Date }
 /** A row's place, without the row. */
-export type Found = { position: bigint; id: string; createdAt: Date }
+type Found = { position: bigint; id: string; createdAt: Date }
 /** Rows in their order; `next` is the place behind everything that was looked at, and `isEnd` that nothing more can be read now. */
 export type Page = { found: Found[]; next: Place; isEnd: boolean }
 

@@ -7,7 +7,7 @@ import { type SendServices, sendTest } from './send.ts'
 /** A caller waits for it. */
 const timeoutMs = 8_000
 
-export type TestResult = { delivered: boolean; status: number | null; error: string | null; response: string | null }
+type TestResult = { delivered: boolean; status: number | null; error: string | null; response: string | null }
 
 /** Sends a sample to an export's destination and returns what it answered. No cursor moves. */
 export async function testExport(services: SendServices, row: LogExport): Promise<TestResult> {

@@ -72,7 +72,7 @@ const streamedLabel = { true: 'true', false: 'false' } as const
 /** The codes of the API, that of a client which disconnected, and none. */
 const knownCodes = new Set<string>([...errorCodes, 'client_closed_request', ''])
 
-export type MetricsOptions = {
+type MetricsOptions = {
   catalog: Catalog
   /** Parts per million added to the prices of providers. */
   marginPpm: bigint

@@ -19,8 +19,8 @@ const noCard = { paymentMethodId: null, cardBrand: null, cardLast4: null, cardEx
 /** What is set before anybody chose. */
 const defaults = { thresholdCents: 1_000, amountCents: 5_000, monthlyLimitCents: 50_000 }
 
-export type AutoTopUpSettings = Pick<AutoTopUp, 'enabled' | 'thresholdCents' | 'amountCents' | 'monthlyLimitCents'>
-export type AutoTopUpView = {
+type AutoTopUpSettings = Pick<AutoTopUp, 'enabled' | 'thresholdCents' | 'amountCents' | 'monthlyLimitCents'>
+type AutoTopUpView = {
   settings: Omit<AutoTopUp, 'createdAt' | 'updatedAt'>
   spentCents: number
   last: TopUp | null

@@ -34,12 +34,12 @@ export type ChargeFact = {
   failure: ChargeFailure | null
 }
 /** `code` is Stripe's; `isFinal`: trying again is of no use. */
-export type ChargeFailure = { code: string; isFinal: boolean }
+type ChargeFailure = { code: string; isFinal: boolean }
 export type TopUpFact = PaymentFact | ReturnFact | ChargeFact
 
 /** A card was saved at a page that an organisation opened. */
-export type CardFact = { what: 'card_saved'; organisationId: string; sessionId: string }
-export type Fact = TopUpFact | CardFact
+type CardFact = { what: 'card_saved'; organisationId: string; sessionId: string }
+type Fact = TopUpFact | CardFact
 
 const cents = z.int().min(0)
 const session = z.object({

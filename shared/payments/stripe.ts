@@ -6,9 +6,9 @@ import { GatewayError } from '../base/errors.ts'
 import { nodeAgentOptions, type Proxies } from '../base/proxies.ts'
 import { automaticField, type ChargeFact, cardField, chargeFact, topUpField } from './facts.ts'
 
-export type StripeSettings = NonNullable<Config['stripe']> & { proxies: Proxies }
+type StripeSettings = NonNullable<Config['stripe']> & { proxies: Proxies }
 type Event = { type: string; data: { object: unknown } }
-export type Checkout = {
+type Checkout = {
   topUpId: string
   organisationId: string
   amountCents: number
@@ -19,9 +19,9 @@ export type Checkout = {
 }
 
 /** A page at which a person saves a card for an organisation. */
-export type CardPage = { organisationId: string; customerId: string; successUrl: string; cancelUrl: string }
+type CardPage = { organisationId: string; customerId: string; successUrl: string; cancelUrl: string }
 /** `expires`: "2027-03". */
-export type SavedCard = { paymentMethodId: string; brand: string; last4: string; expires: string }
+type SavedCard = { paymentMethodId: string; brand: string; last4: string; expires: string }
 /** A charge of a saved card. A repetition must be equal, as it has the same idempotency key. */
 export type Charge = {
   topUpId: string

@@ -29,7 +29,7 @@ const retryDelaysMs = [hourMs, dayMs]
 /** The author of what the service does by itself. */
 const autoTopUpActor = { ...operatorActor, name: 'automatic top-up' }
 
-export type NewTopUp = { organisationId: string; actor: Actor; email: string; amountCents: number }
+type NewTopUp = { organisationId: string; actor: Actor; email: string; amountCents: number }
 
 /** A transition of a top-up: the new status, and the ledger entry to book. */
 type Transition = { status: TopUpStatus; credit?: 'card' | 'ach'; reverse?: true }

@@ -17,7 +17,7 @@ const maxCached = 2_000
 const freshMs = 1_000
 
 /** A preset as a request uses it. */
-export type ResolvedPreset = { name: string; version: number; config: PresetConfig }
+type ResolvedPreset = { name: string; version: number; config: PresetConfig }
 type Cached = { resolved: ResolvedPreset | null; readMs: MonotonicMs }
 export type StoredPreset = Preset & { config: PresetConfig; createdBy: string }
 

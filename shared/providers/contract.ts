@@ -273,7 +273,7 @@ export type AvatarCatalog = {
 export type BatchAnswer = { id: string } & ({ json: unknown } | { error: ProviderError })
 
 /** The result of one poll of a provider batch. Once it is `isOver`, every request that was run has a result. */
-export type BatchReport = { isOver: boolean; completed: number; failed: number }
+type BatchReport = { isOver: boolean; completed: number; failed: number }
 
 /**
  * How one protocol runs a file of requests for one model as a provider batch, at the provider's pace and price.

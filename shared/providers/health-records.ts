@@ -30,7 +30,7 @@ export type HealthRecord = {
 }
 
 /** What this process observed since the last exchange. */
-export type Observations = {
+type Observations = {
   successes: number
   failures: number
   /** Failures since the last success. */

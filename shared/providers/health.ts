@@ -38,7 +38,7 @@ export type Figures = {
  * The API key of a call: where it is configured, and whether no other is usable. `probes`: whether the call is the probe of a
  * half-open circuit.
  */
-export type CalledKey = { id: string; origin?: string; alone: boolean; probes?: boolean }
+type CalledKey = { id: string; origin?: string; alone: boolean; probes?: boolean }
 
 /** Figures of a deployment without recent calls. */
 export const unknownFigures: Figures = {

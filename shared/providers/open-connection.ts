@@ -31,7 +31,7 @@ const shownBodyBytes = 64 * 1024
 /** Maximum duration of a download. */
 const downloadMs = 10 * 60_000
 
-export type ConnectionOptions = {
+type ConnectionOptions = {
   provider: ProviderRow
   protocol: Protocol
   pool: Dispatcher

@@ -14,7 +14,7 @@ const refreshMs = 5_000
 const maxRows = 10_000
 
 /** Reservations of a model at a provider that were exceeded, by any organisation. */
-export type ExceededTarget = { provider: string; model: string; exceeded: number; worst: number; since: Date }
+type ExceededTarget = { provider: string; model: string; exceeded: number; worst: number; since: Date }
 
 type LearnedFactors = { own: Map<string, number>; others: number }
 

@@ -50,7 +50,7 @@ import { responsesOverChat } from './toolkit/responses-over-chat/adapter.ts'
 
 export type { Credential } from './access.ts'
 
-export type Environment = 'live' | 'test'
+type Environment = 'live' | 'test'
 
 /** A protocol with its adapter for one endpoint kind. */
 type Served<Adapter> = { adapter: Adapter; protocol: Protocol }

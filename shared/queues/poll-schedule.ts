@@ -38,7 +38,7 @@ function leaseFrom(nowMs: number): number {
 
 export type Due = { id: string; dueMs: number }
 /** `lost` are jobs whose lease expired: their last poll did not finish. */
-export type Claimed = { leasedUntilMs: number; due: Due[]; lost: string[] }
+type Claimed = { leasedUntilMs: number; due: Due[]; lost: string[] }
 
 /** Returns due members (member, due time, …) and leases them, so that they become due again after a crash. */
 const claimPolls = defineScript({

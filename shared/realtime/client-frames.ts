@@ -18,7 +18,7 @@ const minParsedBytes = 1024
 /** Maximum responses in progress, including work of other models, when the client requests one more. */
 const maxUnderWay = 32
 
-export type ClientFramesOptions = {
+type ClientFramesOptions = {
   adapter: RealtimeAdapter
   meter: RealtimeMeter
   target: Target

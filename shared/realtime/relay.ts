@@ -11,14 +11,14 @@ const lowWaterBytes = 256 * 1024
 const binary = { binary: true }
 const text = { binary: false }
 
-export type Side = 'client' | 'upstream'
+type Side = 'client' | 'upstream'
 /**
  * How one side closed: the code and reason to forward to the other side. `broken`: the connection was lost without a
  * close frame.
  */
 export type SideClosed = { side: Side; code: number | null; reason: string; broken: boolean }
 
-export type RelayEvents = {
+type RelayEvents = {
   /** A client frame for the provider: call `pass` with its replacement, or not at all to drop it. */
   fromClient(frame: Buffer, pass: (frame: Buffer) => void): void
   /** A provider frame, also after the client has disconnected. */

@@ -19,7 +19,7 @@ type Charge = { reservation: Reservation; costNano: number; tokens: number }
  */
 export type Part = Charge & { part: number; chargedMs: MonotonicMs; usage: Usage; upstreamCostNano: number }
 
-export type ReservationOptions = {
+type ReservationOptions = {
   target: Target
   catalog: Catalog
   marginPpm: bigint

@@ -21,7 +21,7 @@ const maxUnknownOutputTokens = 131_072
 const minBytes = { prompt: 1, output: 2 }
 const usualBytes = { prompt: 4, output: 4 }
 
-export type UnreportedCostOptions = { target: Target; catalog: Catalog; marginPpm: bigint }
+type UnreportedCostOptions = { target: Target; catalog: Catalog; marginPpm: bigint }
 
 /** The possible cost of a session's work in progress that the provider has not reported yet. */
 export class UnreportedCost {

@@ -10,13 +10,13 @@ import { type Keeping, type Payload, type Payloads, readCurrent } from './payloa
 export type ResponseRow = Omit<StoredResponse, 'head' | 'items' | 'itemIds'>
 
 /** A response to store: `head` is the response object without its output, `items` its input and its output. */
-export type NewStoredResponse = Pick<
+type NewStoredResponse = Pick<
   StoredResponse,
   'id' | 'organisationId' | 'environment' | 'keyId' | 'status' | 'previousId' | 'conversationId' | 'session'
 > & { background?: boolean; streamed?: boolean; expiresAtMs: number } & ResponseContent
 
 /** The response object without its output, and the items of its turn. */
-export type ResponseContent = { head: object; input: readonly object[]; output: readonly object[] }
+type ResponseContent = { head: object; input: readonly object[]; output: readonly object[] }
 
 /** A turn of a chain of responses. */
 export type ChainLink = Pick<
@@ -25,7 +25,7 @@ export type ChainLink = Pick<
 >
 
 /** A response that has items by ids. */
-export type ItemHolder = Pick<StoredResponse, 'id' | 'session' | 'itemIds' | 'itemsBytes'>
+type ItemHolder = Pick<StoredResponse, 'id' | 'session' | 'itemIds' | 'itemsBytes'>
 
 const pageSize = 200
 const maxPages = 500

@@ -17,7 +17,7 @@ import type { ResponseServices } from './response-services.ts'
 import { type StoredTurn, TurnStorage } from './turn-storage.ts'
 
 /** A request with its earlier items; `own`: the items that it adds to them, of which none is a reference. */
-export type ContinuedTurn = ResponsesTurn & { own: ResponsesItem[] }
+type ContinuedTurn = ResponsesTurn & { own: ResponsesItem[] }
 
 /** `storage` is null if nothing is stored. */
 export type OpenTurn = ContinuedTurn & {
@@ -81,7 +81,7 @@ export async function openTurn(
 }
 
 /** A request for a response in the background, with its earlier items and what is stored with it. */
-export type BackgroundTurn = ResponsesTurn & Pick<StoredTurn, 'previousId' | 'conversationId' | 'session' | 'input'>
+type BackgroundTurn = ResponsesTurn & Pick<StoredTurn, 'previousId' | 'conversationId' | 'session' | 'input'>
 
 /** Reads what a request for a response in the background continues. Throws as `openTurn` does, and 400 without storage. */
 export async function openBackground(

@@ -13,7 +13,7 @@ import { expiredResponses } from '../responses/stored-responses.ts'
 import { maintainPartitions, measureOldMonths, monthStart } from '../wallet/partitions.ts'
 
 /** What is removed from one table, and when. */
-export type Rule = {
+type Rule = {
   table: string
   /** What is removed, as the operator reads it. */
   what: string

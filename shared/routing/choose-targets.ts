@@ -9,7 +9,7 @@ import type { Target } from '../providers/contract.ts'
 import { noOwnKeyError, ownKeyProviders } from './no-target-errors.ts'
 import { allExcludedError, type Exclusion, type Preferences, permittedBy, placeOf } from './provider-preferences.ts'
 
-export type TargetQuery = {
+type TargetQuery = {
   /** The model named in the body, if any. */
   slug: string | undefined
   /** The path that lists the models. */

@@ -387,7 +387,7 @@ export function serves(model: ModelRow, kind: DirectKind): boolean {
  * The quality of a model for a task: the catalog's figure for the class of the task, else its general one, from 0 to 100,
  * and the offset learned from feedback. The router reads a model's quality only here.
  */
-export function qualityOf(
+function qualityOf(
   model: ModelRow,
   task: Task,
   offsets: QualityOffsets | null,

@@ -1,7 +1,7 @@
 import { asciiKinds, type CharacterFlags, flagsOf, type KnownWord, kinds, nextHash, plainWord } from './prompt-words.ts'
 
 /** What the words of a text are together. */
-export type PlainWords = {
+type PlainWords = {
   count: number
   /** Words of at least `longLength` characters. */
   longCount: number

@@ -58,13 +58,13 @@ export type Preferences = {
 }
 
 /** What is known of a request when its preferences are applied; `null` of a request for media. */
-export type PricedRequest = { features: Features | null; marginPpm: bigint }
+type PricedRequest = { features: Features | null; marginPpm: bigint }
 
 /**
  * The canonical form of a provider's name: OpenRouter writes them as `Amazon Bedrock`, `amazon-bedrock`, `openai` or
  * `amazon-bedrock/us-east-1`.
  */
-export function canonicalName(name: string): string {
+function canonicalName(name: string): string {
   const [family = '', ...rest] = name
     .toLowerCase()
     .replace(/[\s._-]+/g, '')

@@ -9,7 +9,7 @@ import { messagesFeatures } from './messages-features.ts'
 import { responsesFeatures } from './responses-features.ts'
 
 /** The tokens of a request that is longer than a context; `output` where it is the requested output that does not fit. */
-export type OverflowCounts = { input: number; output: number | null; limit: number }
+type OverflowCounts = { input: number; output: number | null; limit: number }
 
 /** The words by which the clients of a dialect recognise why a request is refused. */
 type RefusalWords = {

@@ -65,7 +65,7 @@ export function firstChunkAttributes(ms: number): Attributes {
 }
 
 /** A finished HTTP request to the gateway. */
-export type ServedRequest = {
+type ServedRequest = {
   method: string
   /** The path of the endpoint, with its parameters' names; null = no endpoint. */
   route: string | null

@@ -8,7 +8,7 @@ import { type LoggedField, loggedColumns, type UsageEvent } from './usage-event.
 /** Charges and refunds of jobs, booked in the transaction that changes the job. */
 
 /** The account that a job is charged to. */
-export type JobAccount = {
+type JobAccount = {
   id: string
   organisationId: string
   keyId: string
@@ -90,7 +90,7 @@ async function book(
 }
 
 /** The request log entry of a job: inserted with the job and updated at its end. */
-export type JobLine = JobAccount & {
+type JobLine = JobAccount & {
   requestId: string
   kind: string
   environment: 'live' | 'test'
@@ -121,7 +121,7 @@ export function callOfEvent(event: UsageEvent): JobCall {
   return Object.fromEntries(fields.map(field => [field, event[field]])) as JobCall
 }
 
-export type JobOutcome = {
+type JobOutcome = {
   provider: string | null
   /** The own provider key that it ran with. */
   providerKeyId?: string | null

@@ -1,7 +1,7 @@
 import { fieldSeparator } from './scripts.ts'
 
 /** The rate limits of several keys together, and their windows. Each bounds the key's own limit, and holds only where that is set. */
-export type SharedLimits = Readonly<{ rateKey: string; rpm: number | null; tpm: number | null }>
+type SharedLimits = Readonly<{ rateKey: string; rpm: number | null; tpm: number | null }>
 
 /** A budget that refuses requests: the account of its month, its limit, and whose keys it sums. */
 export type SpendBudget = Readonly<{ id: string; limitNano: number; of: 'organisation' | 'member' }>

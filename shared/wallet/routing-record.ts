@@ -47,7 +47,7 @@ export type RoutingRecord = {
 }
 
 /** What guardrails did with the texts of one side; absent members: nothing. */
-export type GuardedSide = {
+type GuardedSide = {
   /** How many values were masked. */
   masked?: number
   webhook?: 'allowed' | 'replaced' | 'failed_open' | 'failed_closed' | 'blocked'

@@ -268,10 +268,7 @@ export async function getStatementTotals(
 }
 
 /** A deposit, a reversal of one, or an adjustment. */
-export type CreditEntry = Pick<
-  LedgerEntry,
-  'id' | 'kind' | 'amountNano' | 'method' | 'note' | 'availableAt' | 'createdAt'
->
+type CreditEntry = Pick<LedgerEntry, 'id' | 'kind' | 'amountNano' | 'method' | 'note' | 'availableAt' | 'createdAt'>
 
 /** Lists the latest credits of an organisation, newest first; by SQL of which PostgreSQL can tell that it needs no charges. */
 export function listCredits(db: Connection, organisationId: string, limit: number): Promise<CreditEntry[]> {

@@ -7,7 +7,7 @@ const advanceAfterMs = 2_000
 const never = Number.MAX_SAFE_INTEGER
 
 /** What a process knows of a shard's number. */
-export type StoreGeneration = {
+type StoreGeneration = {
   /** A number that PostgreSQL has, so that Redis must have it. */
   atLeast: number
   /** The number since which the wallets, spends and key versions in Redis count. */

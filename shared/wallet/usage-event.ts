@@ -5,7 +5,7 @@ import type { RoutingRecord } from './routing-record.ts'
  * The usage of a session since its last charge. The session is logged as one request, with the figures of its latest part; each
  * part is a separate charge. Tokens and times are cumulative; the cost is that of the part alone.
  */
-export type SessionPart = { part: number; chargedAt: number }
+type SessionPart = { part: number; chargedAt: number }
 
 /**
  * Why a live request that used tokens is not charged, or not in full: it was answered from the cache, it produced no output, its model has no price, or

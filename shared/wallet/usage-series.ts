@@ -25,7 +25,7 @@ const amounts: Record<Measure, Prisma.Sql> = {
 }
 
 /** An amount of one period and series; those of all but the largest series have no id. */
-export type SeriesAmount = { start: Date; id: string | null; amount: bigint }
+type SeriesAmount = { start: Date; id: string | null; amount: bigint }
 
 /** Sums one measure by period for the largest values of a dimension, and for all others together. Periods without usage are omitted. */
 export function sumSeries(

@@ -44,7 +44,7 @@ export async function findFailureSpan(
 }
 
 /** A provider whose requests fail now: figures from `from` on, the first of its failures since which a quarter of its requests failed. */
-export type CurrentFailure = { provider: string; from: Date; requests: bigint; failed: bigint }
+type CurrentFailure = { provider: string; from: Date; requests: bigint; failed: bigint }
 
 /**
  * The providers that fail at the end of a time: at least five of their requests failed with 5xx, a quarter of those in its last 15 minutes,

@@ -20,10 +20,10 @@ import {
 const maxEndpoints = 20
 
 /** The configurable fields of an endpoint, in the API's format. */
-export type EndpointFields = { url: string; description: string; events: string[]; enabled: boolean }
-export type NewEndpoint = Pick<EndpointFields, 'url' | 'events'> &
+type EndpointFields = { url: string; description: string; events: string[]; enabled: boolean }
+type NewEndpoint = Pick<EndpointFields, 'url' | 'events'> &
   Partial<EndpointFields> & { signing_secret: 'own' | 'organisation' }
-export type EndpointPatch = { [Field in keyof EndpointFields]?: EndpointFields[Field] | undefined }
+type EndpointPatch = { [Field in keyof EndpointFields]?: EndpointFields[Field] | undefined }
 /** A new endpoint, and its secret if it has one of its own. */
 export type CreatedEndpoint = { row: WebhookEndpoint; secret: string | null }
 

@@ -15,7 +15,7 @@ import type { GuardWebhook, Side } from '../keys/guardrails.ts'
 import { getWebhookSecrets, newestFirst, signatureHeaders } from './secrets.ts'
 
 /** A text that a guard is asked about. */
-export type GuardedTextEntry = { id: string; role: string; text: string }
+type GuardedTextEntry = { id: string; role: string; text: string }
 
 /** What a guard is asked. */
 export type GuardQuestion = {
@@ -29,7 +29,7 @@ export type GuardQuestion = {
 }
 
 /** What it answered; `replace` has the texts that change, by their id. */
-export type GuardVerdict =
+type GuardVerdict =
   | { action: 'allow' }
   | { action: 'block'; reason: string | null }
   | { action: 'replace'; texts: ReadonlyMap<string, string> }

@@ -9,7 +9,7 @@ import type { Sealer } from '../io/sealer.ts'
 const overlapMs = dayMs
 
 /** The database with the secrets, and the sealer that decrypts them. */
-export type WebhookSecretStore = { db: Database; sealer: Sealer }
+type WebhookSecretStore = { db: Database; sealer: Sealer }
 type SecretRow = Pick<Organisation, 'id' | 'webhookSecret' | 'previousWebhookSecret' | 'webhookSecretRotatedAt'>
 /** Stored secrets, encrypted; `previous` also signs for 24 hours after `rotatedAt`. */
 export type SecretPair = { secret: string; previous: string | null; rotatedAt: Date | null }

@@ -22,12 +22,12 @@ export const maxRedelivered = 1_000
 type Subject = { jobId: string } | { batchId: string } | { data: Prisma.InputJsonObject }
 type Occurrence = { organisationId: string; type: string; nowMs: number } & Subject
 /** `alertRuleId`: the rule whose Slack webhook it goes to; `url` then only shows which. */
-export type NewDelivery = Occurrence & { url: string; endpointId?: string; alertRuleId?: string }
+type NewDelivery = Occurrence & { url: string; endpointId?: string; alertRuleId?: string }
 
 /** An event: its URL if a job, a batch or the alert settings named one, besides the endpoints. */
-export type NewEvent = Occurrence & { url: string | null }
+type NewEvent = Occurrence & { url: string | null }
 
-export type DeliveryFilter = {
+type DeliveryFilter = {
   status?: DeliveryStatus | undefined
   type?: string | undefined
   /** A part of the URL. */

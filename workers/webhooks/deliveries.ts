@@ -52,7 +52,7 @@ type Begin = { at: Date; startedMs: MonotonicMs }
 type Attempt = Sent & { isLast: boolean }
 type Sent = { message: Post | null; reply: Reply }
 
-export type DeliveryOptions = {
+type DeliveryOptions = {
   /** Total timeout of one attempt. */
   timeoutMs?: number
 }

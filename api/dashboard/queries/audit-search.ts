@@ -18,7 +18,7 @@ export const auditFilters = {
   ...spanFields,
   span: spanFields.span.describe('The time up to now. Without it and `from`, entries of any age.'),
 }
-export type AuditFilters = z.output<z.ZodObject<typeof auditFilters>>
+type AuditFilters = z.output<z.ZodObject<typeof auditFilters>>
 
 /** The entries that a search finds, of an organisation or of operators. Throws 400. */
 export function whereOf(

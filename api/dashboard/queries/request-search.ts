@@ -147,7 +147,7 @@ export const requestSearch = requestFilters.extend({
   order: paging.order.describe('`desc`: the newest or largest first. `asc` with `after` lists what is newer.'),
   sort: z.enum(['time', 'cost', 'duration', 'input_tokens', 'output_tokens']).default('time'),
 })
-export type Ordering = Pick<z.output<typeof requestSearch>, 'sort' | 'order'>
+type Ordering = Pick<z.output<typeof requestSearch>, 'sort' | 'order'>
 
 /** What a place in a list is known by. */
 export const placeColumns = {

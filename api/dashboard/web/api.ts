@@ -43,7 +43,7 @@ export function isSessionEnd(error: unknown): boolean {
 export const noAnswer = 'no_answer'
 const accountsPath = '/dashboard/api/auth/'
 
-export type CallOptions = { method?: string; body?: unknown; signal?: AbortSignal }
+type CallOptions = { method?: string; body?: unknown; signal?: AbortSignal }
 
 /** Calls a dashboard route with the browser's session and returns its JSON. Throws an ApiError. */
 export async function call<T>(path: string, { method, body, signal }: CallOptions = {}): Promise<T> {

@@ -42,7 +42,7 @@ export type StartedCard = { url: string }
 export type StartedTopUp = { id: string; url: string }
 
 /** `processing`: an ACH debit that the bank has not confirmed. */
-export type TopUpStatus = 'open' | 'processing' | 'paid' | 'failed' | 'expired' | 'refunded'
+type TopUpStatus = 'open' | 'processing' | 'paid' | 'failed' | 'expired' | 'refunded'
 
 /** GET …/top-ups/{id} */
 export type TopUp = {
@@ -66,9 +66,7 @@ export type TopUp = {
 export type TopUpsPage = { data: TopUp[]; has_more: boolean; last_id: string | null }
 
 /** `excess`: what a provider charged for a request beyond its reservation. */
-export type LedgerKind = 'deposit' | 'charge' | 'excess' | 'refund' | 'adjustment'
-/** `days` groups charges by day and key. */
-export type LedgerDetail = 'days' | 'entries'
+type LedgerKind = 'deposit' | 'charge' | 'excess' | 'refund' | 'adjustment'
 
 export type LedgerLine = {
   /** Cursor of the next page. */

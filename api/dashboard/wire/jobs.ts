@@ -4,7 +4,7 @@ import type { RequestCall } from './request-calls.ts'
 
 export type JobKind = 'video' | 'lipsync' | 'face_swap' | 'avatar' | 'mesh' | 'async'
 export type JobStatus = 'queued' | 'in_progress' | 'completed' | 'failed' | 'cancelled' | 'expired'
-export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
+type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
 /** The key that submitted the work. */
 export type WorkKey = { id: string; name: string; prefix: string; last4: string }

@@ -1,6 +1,6 @@
 /** Types shared by the page of log exports and its routes. */
 
-export type ExportStreamName = 'requests' | 'audit' | 'content'
+type ExportStreamName = 'requests' | 'audit' | 'content'
 export type ExportKind = 'https' | 'otlp' | 's3'
 
 /** How far a stream is delivered. */

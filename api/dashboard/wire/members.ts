@@ -18,7 +18,7 @@ export type Member = {
   account: MemberAccount | null
 }
 
-export type MemberAccount = {
+type MemberAccount = {
   /** When they last used the dashboard in this organisation; null before the first time. */
   last_active_at: string | null
   /** Whether they sign in with two factors, or without a password of this service. */

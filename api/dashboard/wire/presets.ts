@@ -11,7 +11,7 @@ export type DashboardPreset = {
   created_at: string
   updated_at: string
 }
-export type DashboardPresetVersion = {
+type DashboardPresetVersion = {
   version: number
   is_current: boolean
   config: PresetConfig

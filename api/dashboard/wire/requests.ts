@@ -5,7 +5,7 @@ import type { RequestCall } from './request-calls.ts'
 
 /** Types shared by the Requests page and its routes. */
 
-export type Environment = 'live' | 'test'
+type Environment = 'live' | 'test'
 
 export type RequestRow = {
   id: string

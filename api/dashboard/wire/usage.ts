@@ -59,7 +59,6 @@ export type Sums = OutcomeCounts & {
 /** GET …/activity: `values` has one entry per period, null without requests; `before`: the time of the same length before. */
 export type Activity = Periods & { values: (Sums | null)[]; total: Sums; before: Sums }
 
-export type UsageBy = 'model' | 'key' | 'member' | 'provider' | 'type' | 'environment' | 'outcome' | 'end_user' | 'tag'
 export type UsageMeasure = 'cost' | 'requests' | 'errors' | 'tokens'
 
 /** The amounts of one model, key … by period; `id` is null for the sum of all others. */

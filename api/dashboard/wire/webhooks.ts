@@ -2,7 +2,7 @@
 
 export { eventTypes } from '../../../shared/webhooks/events.ts'
 
-export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
+type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
 /** The delivery of one event. */
 export type Delivery = {

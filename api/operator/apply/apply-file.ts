@@ -15,7 +15,7 @@ import { protocols } from '../../../shared/providers/protocols.ts'
 import { Secret } from './secret.ts'
 
 /** All faults of a file, one line each. */
-export class ApplyFileError extends Error {
+class ApplyFileError extends Error {
   override name = 'ApplyFileError'
   readonly faults: readonly string[]
   constructor(faults: readonly string[]) {
@@ -101,7 +101,7 @@ export type ApplyFile = Omit<Parsed, 'provider_keys' | 'organisations'> & {
   organisations: Record<string, ApplyOrganisation>
 }
 export type ApplyKey = Omit<z.output<typeof key>, 'secret'> & { secret?: Secret | undefined }
-export type ApplyOrganisation = Omit<z.output<typeof organisation>, 'keys'> & { keys: Record<string, ApplyKey> }
+type ApplyOrganisation = Omit<z.output<typeof organisation>, 'keys'> & { keys: Record<string, ApplyKey> }
 
 type Read = { variable: (name: string) => string | undefined; folder: string }
 

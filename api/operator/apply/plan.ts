@@ -16,9 +16,9 @@ export type ApplyServices = Pick<
 >
 
 /** What is done with an object of the file, or of the ones that an earlier version of the file made. */
-export type Action = 'create' | 'change' | 'delete' | 'keep' | 'unchanged'
+type Action = 'create' | 'change' | 'delete' | 'keep' | 'unchanged'
 /** A field that differs, as it is shown: secrets by their end. */
-export type Difference = { field: string; before: string | null; after: string | null }
+type Difference = { field: string; before: string | null; after: string | null }
 type Common = { address: string; action: Action; differences: Difference[] }
 
 export type CatalogStep = Common & { kind: OverrideKind; name: string; value: unknown }

@@ -25,7 +25,7 @@ import reasons from './litellm-reasons.json' with { type: 'json' }
 type Members = Record<string, unknown>
 type Path = readonly (string | number)[]
 /** What was not carried over: never a value, which may be a secret. */
-export type Left = { place: string; line: number | null; reason: string }
+type Left = { place: string; line: number | null; reason: string }
 
 type Offer = { provider: string; upstream_model: string; price?: Members; headers?: Members; parameters?: Members }
 type Group = { name: string; offers: { offer: Offer; path: Path; info: Members; isOwn: boolean; row: string | null }[] }

@@ -16,8 +16,8 @@ import { errorFrame, serveTurn, type WaitingTurn } from './turn.ts'
 import { TurnWriter } from './turn-writer.ts'
 
 /** As OpenAI's. */
-export const maxConnectionMs = 60 * 60_000
-export const idleMs = 15 * 60_000
+const maxConnectionMs = 60 * 60_000
+const idleMs = 15 * 60_000
 const maxWaitingTurns = 16
 const maxCancelBytes = 4_096
 const maxRefusedFrames = 64
@@ -26,7 +26,7 @@ const invalidStatuses = new Set([400, 413])
 /** Leaves room for the number of the turn within the length of a request id. */
 const maxRequestIdLength = 120
 
-export type ConnectionInput = {
+type ConnectionInput = {
   services: Services
   organisationId: string
   authorization: string

@@ -14,7 +14,7 @@ import { ResponsesConnection } from './connection.ts'
 
 const tickMs = 1_000
 
-export type ConnectionRequest = { authorization: string; headers: IncomingHttpHeaders; requestId: string }
+type ConnectionRequest = { authorization: string; headers: IncomingHttpHeaders; requestId: string }
 
 /** The open WebSocket connections at /v1/responses of this process. */
 export class ResponsesConnections {

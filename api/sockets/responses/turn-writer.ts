@@ -6,7 +6,7 @@ import type { Trace } from '../../../shared/traces/trace.ts'
 import type { FrameSender } from './frame-sender.ts'
 
 /** A response that ended and can be continued. */
-export type EndedResponse = { id: string; output: readonly ResponsesOutputItem[]; isStored: boolean }
+type EndedResponse = { id: string; output: readonly ResponsesOutputItem[]; isStored: boolean }
 
 /** Matches the events that are read here, also with escapes in their names; most of a stream is passed on unread. */
 const readEvents = /"response\.(?:created|output_item\.done|completed|incomplete)"|\\u00[2-7]/

@@ -34,7 +34,7 @@ export const responsesPath = '/v1/responses'
 const maxItems = 100_000
 
 /** What the turns of a connection have in common. */
-export type TurnContext = {
+type TurnContext = {
   services: Services
   /** The header with the key, which every turn resolves again. */
   authorization: string

@@ -14,7 +14,7 @@ const pollMs = { min: 5_000, max: 60_000 }
 const endGraceMs = 30 * 60_000
 
 /** The delay before the next poll of a provider's batch; null = the gateway runs its open lines, if any. */
-export type ProviderStep = { delayMs: number | null; current: Batch }
+type ProviderStep = { delayMs: number | null; current: Batch }
 
 /**
  * One step of a batch at a provider: submits it, polls it, or collects its answers. A batch that the gateway runs passes

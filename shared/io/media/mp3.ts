@@ -1,7 +1,7 @@
 import type { Buffer } from 'node:buffer'
 
 /** One frame of MPEG layer III, in bytes and samples, with the sample rate in hertz. */
-export type Mp3Frame = { bytes: number; samples: number; rateHz: number }
+type Mp3Frame = { bytes: number; samples: number; rateHz: number }
 
 const kilobits = {
   mpeg1: [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 0],

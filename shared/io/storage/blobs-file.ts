@@ -15,7 +15,7 @@ const unfinishedFolder = '.unfinished'
 const maxUnfinishedAgeMs = 3_600_000
 const bufferBytes = 64 * 1024
 
-export type FileBlobsOptions = {
+type FileBlobsOptions = {
   /** `file:<folder>`, relative to the working folder unless it starts with a slash. */
   storageUrl: string
   publicUrl: string

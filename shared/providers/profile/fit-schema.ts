@@ -33,7 +33,7 @@ const nodes: Record<Dialect, FitNode> = {
  * Fits a JSON Schema to the subset that a provider accepts; the same object if it does. What is left out is told in the
  * description, which the model reads. Null as dialect: any schema of the present draft.
  */
-export function fitSchema(schema: Schema, dialect: Dialect | null, merger: AlternativesMerger): FittedSchema {
+function fitSchema(schema: Schema, dialect: Dialect | null, merger: AlternativesMerger): FittedSchema {
   const fitNode = dialect && nodes[dialect]
   return fitNodes(schema, merger, (node, lose) => {
     const current = inDraft2020(node)

@@ -1,5 +1,5 @@
 /** What a JSON text begins with. */
-export type JsonRoot = 'object' | 'array' | 'any'
+type JsonRoot = 'object' | 'array' | 'any'
 
 const openings: Record<JsonRoot, RegExp> = { object: /\{/, array: /\[/, any: /[{[]/ }
 

@@ -7,7 +7,7 @@ const failureMessage = 'The sandbox fails, as the input asks.'
 const rateLimitMessage = 'The sandbox is rate limited, as the input asks.'
 const retryAfterMs = 1_000
 
-export type Directive = { answer: SandboxResponse } | { waitMs: number } | null
+type Directive = { answer: SandboxResponse } | { waitMs: number } | null
 
 /**
  * Parses the first directive of an input text: `sandbox:fail` returns a 500, `sandbox:rate_limit` a 429,

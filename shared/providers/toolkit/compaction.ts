@@ -51,4 +51,4 @@ export function summaryIn({ encrypted_content: state }: CompactionItem, param: s
   return toldSummary(opened.slice(prefix.length))
 }
 
-export type SummaryCall = Pick<Call<'responses'>, 'reasoning'>
+type SummaryCall = Pick<Call<'responses'>, 'reasoning'>

@@ -2,7 +2,7 @@ import { isObject } from '../../base/is-object.ts'
 import { type Json, parseJsonOrNull } from './json-fields.ts'
 
 /** What an error body says in words, and the request field that it names, if any. */
-export type ErrorText = { message: string; param: string | null }
+type ErrorText = { message: string; param: string | null }
 
 const nothing: ErrorText = { message: '', param: null }
 const maxDepth = 6

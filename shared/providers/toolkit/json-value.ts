@@ -3,7 +3,7 @@ import { parseJson } from '../../base/json.ts'
 
 type Range = { start: number; end: number }
 /** A value inside a JSON document, and its byte range: from `start` up to and excluding `end`. */
-export type FoundValue = Range & { value: unknown }
+type FoundValue = Range & { value: unknown }
 
 const quote = 0x22
 const backslash = 0x5c

@@ -3,7 +3,7 @@
  * bad request although nothing is wrong with it: the same request may succeed at another provider, or when it is repeated.
  */
 export const modelFaultCodes = ['tool_use_failed', 'json_validate_failed', 'output_parse_failed'] as const
-export type ModelFaultCode = (typeof modelFaultCodes)[number]
+type ModelFaultCode = (typeof modelFaultCodes)[number]
 
 export function isModelFault(code: string): boolean {
   return (modelFaultCodes as readonly string[]).includes(code)

@@ -16,7 +16,7 @@ import { sourcesIn } from './list-sources.ts'
 export type ModelInput = { model: string; input: Json; params: Params }
 
 /** Maps the model's fields to ours. */
-export type Params = Record<string, string>
+type Params = Record<string, string>
 
 /**
  * `inlineBytes`: maximum size of a file inlined into the input when the provider cannot reach this gateway.

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { FormPart } from '../contract.ts'
 
 /** A `multipart/form-data` body (RFC 7578) of known length; its files are read while it is sent. */
-export type EncodedForm = { contentType: string; bytes: number; body(): AsyncIterable<Uint8Array> }
+type EncodedForm = { contentType: string; bytes: number; body(): AsyncIterable<Uint8Array> }
 
 export function encodeForm(parts: readonly FormPart[]): EncodedForm {
   const boundary = `headgate-${randomBytes(18).toString('hex')}`

@@ -2,7 +2,7 @@ import { closingQuote } from '../../base/json.ts'
 import type { Json } from './json-fields.ts'
 
 /** A string of a frame that is too long to decode, such as sound: only its size, in bytes of UTF-8. */
-export class LongText {
+class LongText {
   readonly bytes: number
 
   constructor(bytes: number) {
@@ -11,7 +11,7 @@ export class LongText {
 }
 
 /** The event in a frame; `hasDuplicates`: an object names a member twice, of which parsers may use the first or the last. */
-export type ReadFrame = { event: Json; hasDuplicates: boolean }
+type ReadFrame = { event: Json; hasDuplicates: boolean }
 
 /** Strings above this are sizes: no name, id or event type is as long. */
 const maxTextBytes = 1024

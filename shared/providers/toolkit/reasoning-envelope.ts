@@ -5,7 +5,7 @@ import type { Policy } from '../../keys/policy.ts'
 import type { SigningSecret } from '../../keys/signing-secret.ts'
 
 /** What a provider needs back to continue its reasoning, and the account and model that made it. */
-export type ReasoningState = {
+type ReasoningState = {
   provider: string
   /** The id of the provider's API key; null for a provider without keys. */
   credentialId: string | null

@@ -57,7 +57,7 @@ const optionFields: [name: string, allowed: ReadonlySet<string>][] = [
   ['reasoning', namesIn('effort max_tokens exclude enabled summary')],
 ]
 /** The maximum lifetime that a cache mark may request from a target; `none` where it takes no cache marks. */
-export type MaxCacheTtl = 'none' | '5m' | '1h'
+type MaxCacheTtl = 'none' | '5m' | '1h'
 
 /** The maximum cache lifetime that a deployment has a price for. */
 export function maxCacheTtl({ price }: Deployment): MaxCacheTtl {

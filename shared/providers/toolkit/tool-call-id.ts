@@ -13,7 +13,7 @@ import { randomBytes } from 'node:crypto'
 const separator = '__sig__'
 const maxSignatureLength = 32_768
 
-export type SignedId = { id: string; signature?: string }
+type SignedId = { id: string; signature?: string }
 
 /** Encodes Gemini's call id and thought signature in a `tool_calls[].id`. */
 export function encodeToolCallId(id: string | undefined, signature: string | undefined): string {

@@ -10,7 +10,7 @@ const ends = [
   { value: '720', label: 'in 30 days' },
 ]
 
-export type LoggingDraft = { mode: string; percent: number | string; hours: string | null }
+type LoggingDraft = { mode: string; percent: number | string; hours: string | null }
 
 /** The fields of a setting; without one, `fallback` ("follow", "off") is selected. */
 export function draftOfLogging(setting: ContentLogging | null, fallback: string): LoggingDraft {

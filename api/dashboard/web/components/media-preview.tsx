@@ -4,9 +4,9 @@ import { lazy, Suspense, useState } from 'react'
 
 const MeshViewer = lazy(() => import('./mesh-viewer.tsx'))
 
-export const viewerHeight = 360
+const viewerHeight = 360
 
-export type Media = {
+type Media = {
   /** May also be a `data:` or `blob:` URL. */
   url: string
   contentType: string

@@ -1,7 +1,7 @@
 import { Text, Timeline } from '@mantine/core'
 import { duration, moment } from '../format.ts'
 
-export type Moment = { label: string; at: string | null; color?: string }
+type Moment = { label: string; at: string | null; color?: string }
 
 /** A timeline of an object with the duration of each step; events that have not happened are omitted. */
 export function Moments({ moments }: { moments: Moment[] }) {

@@ -36,7 +36,7 @@ export function useTime(
   return [usual === 'all' ? {} : { span: usual }, set]
 }
 
-export function isTime(text: string): boolean {
+function isTime(text: string): boolean {
   return text !== '' && !Number.isNaN(Date.parse(text))
 }
 

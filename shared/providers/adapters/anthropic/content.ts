@@ -5,7 +5,7 @@ import { readDataUri, textOfFile } from '../../toolkit/data-uri.ts'
 import { invalid, unsupported } from '../../toolkit/field-refusals.ts'
 import { type ThinkingBlock, thinkingBlocks } from '../../toolkit/signed-thinking.ts'
 
-export type Source = { type: 'url'; url: string } | { type: 'base64'; media_type: string; data: string }
+type Source = { type: 'url'; url: string } | { type: 'base64'; media_type: string; data: string }
 type TextSource = { type: 'text'; media_type: 'text/plain'; data: string }
 export type TextBlock = { type: 'text'; text: string; cache_control?: unknown }
 export type Block =

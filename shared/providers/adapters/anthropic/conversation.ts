@@ -11,8 +11,8 @@ import {
   userBlocks,
 } from './content.ts'
 
-export type Turn = { role: 'user' | 'assistant' | 'system'; content: Block[] }
-export type Conversation = { system: TextBlock[]; turns: Turn[] }
+type Turn = { role: 'user' | 'assistant' | 'system'; content: Block[] }
+type Conversation = { system: TextBlock[]; turns: Turn[] }
 
 /**
  * Converts OpenAI messages to a system prompt and alternating turns. Later system messages keep their position: as

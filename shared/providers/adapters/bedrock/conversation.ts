@@ -17,7 +17,7 @@ type Image = { image: { format: string; source: { bytes: string } } }
 type Document = { document: { format: string; name: string; source: { bytes: string } } }
 export type Block = Text | CachePoint | Reasoning | ToolUse | ToolResult | Image | Document
 export type Turn = { role: 'user' | 'assistant'; content: Block[] }
-export type Conversation = {
+type Conversation = {
   system: (Text | CachePoint)[]
   turns: Turn[]
   /** The names of the tools that the conversation calls. */

@@ -9,7 +9,7 @@ import { encodeToolCallId } from '../../toolkit/tool-call-id.ts'
 import { type AnswerPart, type Generated, type LogprobsResult, readGenerated, type UsageMetadata } from './wire.ts'
 
 type Image = { type: 'image_url'; image_url: { url: string } }
-export type Pieces = {
+type Pieces = {
   text: string
   reasoning: string
   details: ReasoningDetail[]

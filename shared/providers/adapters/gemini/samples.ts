@@ -6,7 +6,7 @@ import { invalidResponse } from '../../toolkit/json-fields.ts'
 
 /** A chunk of Gemini's audio; properties that it does not state are null. */
 export type SoundPiece = { bytes: Buffer; mimeType: string; rateHz: number | null; channels: number | null }
-export type SampleFormat = 'wav' | 'pcm'
+type SampleFormat = 'wav' | 'pcm'
 
 /** The sample rate of Gemini's voices, and of our `pcm`. */
 export const usualRateHz = 24_000

@@ -14,10 +14,10 @@ import {
 } from '../../toolkit/request-fields.ts'
 
 /** Top-level fields to write into the body; an undefined one is removed (JSON.stringify leaves it out). */
-export type Changes = Record<string, unknown>
+type Changes = Record<string, unknown>
 
 /** A request under construction: the call without disallowed fields, the pending changes, and the dropped fields. */
-export type Draft<K extends OpenAiKind> = { call: Call<K>; changes: Changes; dropped: string[] }
+type Draft<K extends OpenAiKind> = { call: Call<K>; changes: Changes; dropped: string[] }
 
 /**
  * Begins a request: sets the upstream's model name, removes the gateway's own fields, and drops those that may be

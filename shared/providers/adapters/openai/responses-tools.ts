@@ -11,7 +11,7 @@ type Tools = readonly ResponsesTool[]
  * The tools that a provider receives, the same list if all may be sent, the types of those that may not, and what was changed in
  * the others.
  */
-export type SentTools = { tools: Tools; dropped: string[]; adjusted: string[] }
+type SentTools = { tools: Tools; dropped: string[]; adjusted: string[] }
 
 /** A function as the target takes it. Without a search, a tool whose definition is to be loaded by it never would be. */
 function fitTool(tool: ResponsesTool, target: Target, param: string, adjusted: string[]): ResponsesTool {

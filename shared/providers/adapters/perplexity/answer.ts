@@ -13,7 +13,7 @@ import { builtInTools } from './request.ts'
 const maxCitations = 500
 
 /** The parts of an answer that chat completions have. */
-export type Parts = {
+type Parts = {
   text: string
   toolCalls: ToolCall[]
   results: SearchResult[]
@@ -118,7 +118,7 @@ export function citationsIn(text: string, results: readonly SearchResult[]): Url
 }
 
 /** The usage, with the searches and the cost that it states; undefined when it lacks a count. */
-export function usageOf(usage: unknown, provider: ProviderRow): Usage | undefined {
+function usageOf(usage: unknown, provider: ProviderRow): Usage | undefined {
   if (!isObject(usage)) return undefined
   const { input_tokens_details: input, output_tokens_details: output, tool_calls_details: tools } = usage
   const written = isObject(input) ? input.cache_creation_input_tokens : undefined

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 
 /** A cube with sides of one metre on the ground, in several formats; `files/make.sh` makes the files. */
 
-export type MeshOptions = {
+type MeshOptions = {
   /** With a PNG as its base colour; otherwise a plain colour. */
   texture: boolean
 }

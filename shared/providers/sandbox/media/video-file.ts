@@ -7,7 +7,7 @@ const framesPerSecond = 10
 /** Long videos have fewer frames per second, to limit their size. */
 const maxFrames = 1_200
 
-export type VideoOptions = {
+type VideoOptions = {
   /** Greater than 0. */
   seconds: number
   /** Pixels. */

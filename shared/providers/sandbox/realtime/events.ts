@@ -68,7 +68,7 @@ const schemas = {
   }),
   'response.cancel': z.strictObject({ ...common, type: z.literal('response.cancel'), response_id: id.optional() }),
 }
-export type EventType = keyof typeof schemas
+type EventType = keyof typeof schemas
 export type ClientEvents = { [T in EventType]: z.infer<(typeof schemas)[T]> }
 export type ClientEvent = ClientEvents[EventType]
 

@@ -18,7 +18,7 @@ const rateLimits = [
   { name: 'tokens', limit: 1_000_000, remaining: 999_000, reset_seconds: 0 },
 ]
 
-export type ResponseDetails = ResponseRequest & {
+type ResponseDetails = ResponseRequest & {
   /** The conversation that receives the item; null = none. */
   conversation: Conversation | null
   /** The settings shown in the response's events. */
@@ -33,7 +33,7 @@ type EndState =
   | { status: 'failed'; error: { type: string; code: string; message: string } }
 
 /** The environment of a response; `addItem` inserts its item into the conversation, `onEnd` is called at its end. */
-export type ResponseContext = {
+type ResponseContext = {
   wire: Wire
   tokenizer: Tokenizer
   addItem(item: Item): void

@@ -6,14 +6,14 @@ import { citationsOf, snippetsOf } from '../over-chat/citations.ts'
 import { thinkingBlocks } from './reasoning-state.ts'
 
 /** The end of an answer: as in `Message` and in the last `message_delta`. */
-export type Stop = {
+type Stop = {
   stop_reason: MessagesStopReason
   stop_sequence: string | null
   stop_details: { type: 'refusal'; category: null; explanation: string | null } | null
 }
 
 /** What decides how an answer stopped. */
-export type Finish = {
+type Finish = {
   reason: FinishReason
   hasToolCalls: boolean
   /** The model's refusal; '' = it did not refuse. */

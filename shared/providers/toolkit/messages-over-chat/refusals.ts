@@ -5,7 +5,7 @@ import { unsupported } from '../field-refusals.ts'
  * What a target cannot take, in the words that Anthropic's clients look for in the message of a 400: they repeat the
  * request without it.
  */
-export type RejectedCapability = 'image_block' | 'document_block'
+type RejectedCapability = 'image_block' | 'document_block'
 
 /** A 400 for what this target cannot take although others can. */
 export function rejected(capability: RejectedCapability, param: string, message: string): GatewayError {

@@ -8,7 +8,7 @@ import { callId, matchedStop, messageHead, messagesCitations, stopOf } from './a
 import { BlockQueue, type ToolBlock } from './block-queue.ts'
 import { thinkingOf } from './reasoning-state.ts'
 
-export type EncoderOptions = {
+type EncoderOptions = {
   /** The stop sequences of the request. */
   stopSequences?: readonly string[]
   /** The id and model of the message; those of the first chunk by default. */

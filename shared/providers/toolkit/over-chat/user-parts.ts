@@ -4,7 +4,7 @@ import type { ChatMessage, ChatRequest } from '../../../kinds/chat.ts'
 import type { Media, Target } from '../../contract.ts'
 
 export type UserPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number]
-export type CacheMark = Extract<UserPart, { type: 'text' }>['cache_control']
+type CacheMark = Extract<UserPart, { type: 'text' }>['cache_control']
 
 /** The field of a part, message or tool with a block's cache mark. */
 export function marked(mark: CacheMark): { cache_control?: NonNullable<CacheMark> } {

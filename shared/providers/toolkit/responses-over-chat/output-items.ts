@@ -23,7 +23,7 @@ type TextPart = { part: ResponsesOutputText; start: number }
 type Events = UnnumberedResponsesEvent[]
 
 /** Where reasoning is shown: as a summary, if the client asks for one, or as the reasoning itself. */
-export type ReasoningForm = 'summary' | 'content'
+type ReasoningForm = 'summary' | 'content'
 
 /**
  * The items of an answer as they arrive, and the events that tell a client of them. A message and reasoning end when

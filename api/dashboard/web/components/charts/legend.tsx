@@ -2,7 +2,7 @@ import { Anchor, ColorSwatch, Group, Text } from '@mantine/core'
 import { Link } from 'wouter'
 import { colorVariable } from './time-chart.tsx'
 
-export type LegendEntry = { name: string; color: string; value: string; href?: string }
+type LegendEntry = { name: string; color: string; value: string; href?: string }
 
 /** The series of a chart with their totals; entries with an address are links. */
 export function Legend({ entries }: { entries: readonly LegendEntry[] }) {

@@ -5,7 +5,7 @@ import { labelled, periodName, tickName } from './period.ts'
 import { thinOut, ticksUpTo } from './scale.ts'
 
 /** The values of one series by period; null = none. `color` is a colour of the theme, as `blue.6`. */
-export type ChartSeries = { name: string; color: string; values: (number | null)[] }
+type ChartSeries = { name: string; color: string; values: (number | null)[] }
 
 type TimeChartProps = {
   /** The accessible name: what the chart shows. */

@@ -12,7 +12,7 @@ const afterwardsMs = 30_000
 
 export const isOver = ({ ended_at }: Pick<BatchRow, 'ended_at'>) => ended_at !== null
 
-export type BatchFilters = TimeQuery & { q: string; status: string; environment: string; key: string }
+type BatchFilters = TimeQuery & { q: string; status: string; environment: string; key: string }
 
 /** The batches that match a filter, paginated; polled while one of them is running. */
 export function useBatches(filters: BatchFilters) {

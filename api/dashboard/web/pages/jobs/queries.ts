@@ -14,7 +14,7 @@ const addressesMs = 50 * 60_000
 
 export const isOver = ({ status }: Pick<JobRow, 'status'>) => status !== 'queued' && status !== 'in_progress'
 
-export type JobFilters = TimeQuery & { q: string; kind: string; status: string; environment: string; key: string }
+type JobFilters = TimeQuery & { q: string; kind: string; status: string; environment: string; key: string }
 
 /** The jobs that match a filter, paginated; polled while one of them is running. */
 export function useJobs(filters: JobFilters) {

@@ -24,7 +24,7 @@ export type AgentSnippet = {
   code: string
 }
 
-export type AgentSettings = {
+type AgentSettings = {
   /** The address of the gateway, without a path. */
   origin: string
   /** The secret of a key, or a placeholder. */

@@ -9,7 +9,7 @@ const refreshMs = 15_000
 /** The visible part of a secret, by which its key can be found. */
 const shownCharacters = 16
 
-export type KeyFilters = { search: string; member: string; environment: string; state: string; revoked: boolean }
+type KeyFilters = { search: string; member: string; environment: string; state: string; revoked: boolean }
 
 /** Removes the part of a secret that must not be in a URL from a search. */
 export function withoutSecret(search: string): string {

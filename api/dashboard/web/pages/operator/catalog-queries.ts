@@ -39,7 +39,7 @@ function useCatalogChange<Input = void>(change: (input: Input) => Promise<unknow
   })
 }
 
-export type ModelPatch = { disabled?: boolean | null; prices?: Record<string, Price | null> }
+type ModelPatch = { disabled?: boolean | null; prices?: Record<string, Price | null> }
 export const usePatchModel = (id: string, onDone?: () => void) =>
   useCatalogChange<ModelPatch>(
     body => call(`${base}/models/${encodeURIComponent(id)}`, { method: 'PATCH', body }),

@@ -41,7 +41,7 @@ function usePolled<T>(path: string, query: Record<string, string | undefined> = 
 }
 
 /** What the figures of the service are about. */
-export type ServiceChoice = TimeQuery & { provider?: string }
+type ServiceChoice = TimeQuery & { provider?: string }
 
 export const useServiceActivity = (choice: ServiceChoice) => usePolled<ServiceActivity>('activity', choice, pollMs)
 export const useServiceUsage = (choice: ServiceChoice & { by: string; measure: string }) =>

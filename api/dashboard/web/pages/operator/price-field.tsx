@@ -10,7 +10,7 @@ const classes = [
 ] as const
 
 /** A price as the form edits it: other prices than those per token are edited as JSON. */
-export type PriceDraft = { price: Price; text: string }
+type PriceDraft = { price: Price; text: string }
 export const draftOf = (price: Price): PriceDraft => ({ price, text: JSON.stringify(price, null, 2) })
 
 /** The price of a draft; null while it is not valid. */

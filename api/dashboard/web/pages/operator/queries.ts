@@ -48,15 +48,15 @@ function useOrganisationChange<Input>(
   })
 }
 
-export type NewOrganisation = { name: string; owner_email?: string }
+type NewOrganisation = { name: string; owner_email?: string }
 export const useCreateOrganisation = (body: NewOrganisation, onDone: (organisation: OrganisationDetail) => void) =>
   useOrganisationChange<void>(() => call(`${base}/organisations`, { body }), onDone)
 
-export type NewCredit = { id: string; amount_usd: number; method: string; hold_days?: number }
+type NewCredit = { id: string; amount_usd: number; method: string; hold_days?: number }
 export const useAddCredit = (id: string, body: NewCredit, onDone: () => void) =>
   useOrganisationChange<void>(() => call(`${base}/organisations/${id}/credits`, { body }), onDone)
 
-export type NewAdjustment = { id: string; amount_usd: number; reason: string; allow_negative?: boolean }
+type NewAdjustment = { id: string; amount_usd: number; reason: string; allow_negative?: boolean }
 export const useAdjustBalance = (id: string, body: NewAdjustment, onDone: () => void) =>
   useOrganisationChange<void>(() => call(`${base}/organisations/${id}/adjustments`, { body }), onDone)
 

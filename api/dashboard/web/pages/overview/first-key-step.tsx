@@ -12,7 +12,7 @@ import { usePlace } from '../../session.tsx'
 import { RollDialog } from '../keys/roll.tsx'
 import { snippetsOf } from '../keys/snippets.ts'
 
-export type FirstKey = ReturnType<typeof useFirstKey>
+type FirstKey = ReturnType<typeof useFirstKey>
 
 /** The organisation's first test key, whose secret is shown until it is dismissed. */
 export function useFirstKey() {

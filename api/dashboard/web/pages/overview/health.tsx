@@ -120,7 +120,7 @@ function tokenBars(activity: Activity) {
     .filter(bar => bar.total > 0)
 }
 
-export function Card({ id, title, children }: { id: string; title: string; children: ReactNode }) {
+function Card({ id, title, children }: { id: string; title: string; children: ReactNode }) {
   return (
     <Paper component="section" aria-labelledby={id} withBorder p="md" style={{ minWidth: 0 }}>
       <Stack gap="xs">

@@ -193,7 +193,7 @@ export function Wallet({ overview: { wallet, today, month } }: { overview: Overv
   )
 }
 
-export function Figure({ label, value }: { label: string; value: string }) {
+function Figure({ label, value }: { label: string; value: string }) {
   return (
     <div>
       <Text size="xs" c="dimmed">

@@ -13,7 +13,7 @@ import { ApiFailure } from './outcome.tsx'
 import { usePersistedField } from './persisted-field.ts'
 import { usePlayground } from './playground-context.ts'
 
-export type JobRun = {
+type JobRun = {
   submit: UseMutationResult<{ id: string }, Error, object>
   cancel: UseMutationResult<JobDetail, Error, void>
   query: UseQueryResult<JobDetail, Error>

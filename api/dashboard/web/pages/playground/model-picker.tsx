@@ -8,7 +8,7 @@ import { usePlayground } from './playground-context.ts'
 
 const maxShown = 200
 
-export type Choice = {
+type Choice = {
   /** The models that the key can use here. */
   models: CatalogModel[]
   /** Undefined if none or `auto` is selected. */

@@ -4,7 +4,7 @@ import type { CatalogModel } from '../../../wire/models.ts'
 import type { Client } from './client.ts'
 
 /** The context of all playground tabs. */
-export type PlaygroundState = { apiKey: DashboardKey; client: Client; models: CatalogModel[] }
+type PlaygroundState = { apiKey: DashboardKey; client: Client; models: CatalogModel[] }
 
 export const PlaygroundContext = createContext<PlaygroundState | null>(null)
 

@@ -105,7 +105,7 @@ function dayText(ms: number): string {
 }
 
 /** "1 Nov 2026 – 27 Nov 2026", of an exclusive end. */
-export function daysText(from: string, to: string): string {
+function daysText(from: string, to: string): string {
   const [first, last] = [day(from, 'utc'), day(Date.parse(to) - 1, 'utc')]
   return first === last ? first : `${first} – ${last}`
 }

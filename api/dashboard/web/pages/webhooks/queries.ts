@@ -17,7 +17,7 @@ const idleMs = 15_000
 /** A pending delivery whose next attempt is later than this is polled at the longer interval. */
 const soonMs = 10_000
 
-export type DeliveryFilters = { status: string; type: string; url: string; endpoint: string }
+type DeliveryFilters = { status: string; type: string; url: string; endpoint: string }
 
 const isBusy = ({ next_attempt_at: next }: { next_attempt_at: string | null }) =>
   next !== null && Date.parse(next) < Date.now() + soonMs

@@ -8,7 +8,7 @@ import { type AssistantTurn, noAnswer, type Turn } from './turns.ts'
 type NewTurn = Turn extends infer T ? (T extends Turn ? Omit<T, 'id'> : never) : never
 let lastId = 0
 
-export type Chat = {
+type Chat = {
   turns: Turn[]
   isRunning: boolean
   /** Adds to the conversation and requests a response. */

@@ -1,5 +1,5 @@
 /** The transcript of a session. */
-export type Line = { id: string; who: 'you' | 'model'; text: string }
+type Line = { id: string; who: 'you' | 'model'; text: string }
 export type SessionEvent = { id: number; at: number; type: string; detail: string }
 export type TalkState = {
   phase: 'closed' | 'opening' | 'open'
