@@ -12,28 +12,18 @@ import {
   patchKey,
   Refused,
   reservedNano,
-  type SessionWorld,
   spentNano,
   startSessions,
   stretchNano,
   talk,
   tokensNano,
+  useSessions,
 } from '../support/realtime/sessions.ts'
 import { test } from '../support/test.ts'
 import { useStores } from '../support/use.ts'
 
-const worlds: SessionWorld[] = []
-
-async function world(env: Record<string, string> = {}): Promise<SessionWorld> {
-  const started = await startSessions(stores, env)
-  worlds.push(started)
-  return started
-}
-
 const stores = useStores(test)
-test.after.always(async () => {
-  await Promise.all(worlds.map(it => it.close()))
-})
+const world = useSessions(test, stores)
 
 /** A session looks at its money every second. */
 const someTicks = () => sleep(1_500)
@@ -220,7 +210,7 @@ test('101: two sessions share a wallet; neither takes what is reserved for the o
 })
 
 test('4402 when a session has cost as much as one may, 4408 when it has lasted as long', async t => {
-  const w = await world({ REALTIME_MAX_USD: '0.3', REALTIME_MAX_MINUTES: '2' })
+  const w = await world({ env: { REALTIME_MAX_USD: '0.3', REALTIME_MAX_MINUTES: '2' } })
   const account = await w.gateway.account()
   const [dear, long] = await Promise.all([talk(w, account.live), talk(w, account.live, byMinute)])
   await dear.use({ output: 4_400, audioOut: 4_400 })

@@ -13,33 +13,22 @@ import {
   chargesOf,
   dial,
   reservedNano,
-  type SessionWorld,
   spentNano,
-  startSessions,
   stretchNano,
   type Tokens,
   talk,
   tokensNano,
+  useSessions,
 } from '../support/realtime/sessions.ts'
 import { test } from '../support/test.ts'
 import { useStores } from '../support/use.ts'
 import { passForSweeper } from '../support/wallet/ageing.ts'
 import { usageEventOf } from '../support/wallet/usage-event.ts'
 
-const worlds: SessionWorld[] = []
-
-async function world(at?: string, on = stores): Promise<SessionWorld> {
-  const started = await startSessions(on, {}, at)
-  worlds.push(started)
-  return started
-}
-
 const stores = useStores(test)
 /** Of the process whose clock is ahead: to its sweeper all others would be long gone. */
 const ownStores = useStores(test)
-test.after.always(async () => {
-  await Promise.all(worlds.map(it => it.close()))
-})
+const world = useSessions(test, stores)
 
 const uses: Tokens[] = [
   { input: 1_203, audioIn: 900, output: 333, audioOut: 301 },
@@ -151,7 +140,7 @@ test('1011: nothing is charged for a session that no provider opened, nor for on
 })
 
 test('101: one month’s use is that month’s, and the next month’s the next one’s', async t => {
-  const w = await world('2027-03-31T23:59:50Z')
+  const w = await world({ at: '2027-03-31T23:59:50Z' })
   const account = await w.gateway.account()
   const session = await talk(w, account.live)
   await session.use(uses[0]!)
@@ -180,7 +169,7 @@ test('101: one month’s use is that month’s, and the next month’s the next 
 })
 
 test('101 for an hour of silence: the reservation is renewed in time, is never counted twice, and is given back', async t => {
-  const w = await world(undefined, ownStores)
+  const w = await world({ on: ownStores })
   const account = await w.gateway.account()
   const session = await talk(w, account.live)
   const { redis, scripts } = w.services

@@ -17,27 +17,17 @@ import {
   Refused,
   type SessionWorld,
   spentNano,
-  startSessions,
   type Talk,
   talk,
   tokensNano,
+  useSessions,
 } from '../support/realtime/sessions.ts'
 import { test } from '../support/test.ts'
 import { useFolder, useStores } from '../support/use.ts'
 
-const worlds: SessionWorld[] = []
-
-async function world(env: Record<string, string> = {}): Promise<SessionWorld> {
-  const started = await startSessions(stores, env)
-  worlds.push(started)
-  return started
-}
-
 const stores = useStores(test)
 const folder = useFolder(test)
-test.after.always(async () => {
-  await Promise.all(worlds.map(it => it.close()))
-})
+const world = useSessions(test, stores)
 
 const tokens = { input: 100, output: 50 }
 
@@ -94,7 +84,7 @@ test('4403 when its key excludes its provider, though another one serves the mod
   const [deployment] = model.providers
   const providers = [deployment!, { ...deployment!, provider: 'xai' }]
   await writeFile(catalog, JSON.stringify({ models: [modelRow.parse({ ...model, providers })] }))
-  const w = await world({ MODEL_CATALOG: catalog })
+  const w = await world({ env: { MODEL_CATALOG: catalog } })
   const account = await w.gateway.account()
   const session = await talk(w, account.live)
   await session.use(tokens)

@@ -1,42 +1,34 @@
 import { migrate } from '../../../dev/migrate.ts'
 import { SessionSlots } from '../../../shared/realtime/session-slots.ts'
 import { sweepReservations } from '../../../shared/wallet/reconcile.ts'
-import { eventually, type Process, type Stores, startProcess } from '../../support/gateway.ts'
+import { eventually, type Process, startProcess } from '../../support/gateway.ts'
 import {
   byMinute,
   chargeEveryMs,
   chargesOf,
   dial,
   providerSettings,
-  type SessionWorld,
   spentNano,
-  startSessions,
   talk,
   tokensNano,
+  useSessions,
 } from '../../support/realtime/sessions.ts'
 import { privatePostgres, privateRedis } from '../../support/stack.ts'
 import { test } from '../../support/test.ts'
 import { use, useStores } from '../../support/use.ts'
 import { passForSweeper } from '../../support/wallet/ageing.ts'
 
-const worlds: SessionWorld[] = []
 const processes: Process[] = []
-
-async function world(on: Stores = stores, at?: string): Promise<SessionWorld> {
-  const started = await startSessions(on, {}, at)
-  worlds.push(started)
-  return started
-}
 
 const stores = useStores(test)
 const postgres = use(test, privatePostgres)
 const redis = use(test, privateRedis)
+const world = useSessions(test, stores)
 test.before(async () => {
   await migrate(postgres.url)
 })
 test.after.always(async () => {
   await Promise.all(processes.map(({ kill }) => kill()))
-  await Promise.all(worlds.map(it => it.close()))
 })
 
 const tokens = { input: 1_000, output: 500 }
@@ -101,7 +93,7 @@ test('1013 when the gateway restarts, after a warning, and all is charged', asyn
 
 test('charged to what was reported when the process is killed: nothing stays reserved, no socket, no seat', async t => {
   t.timeout(60_000)
-  const w = await world(stores, new Date().toISOString())
+  const w = await world({ at: new Date().toISOString() })
   const { redis, scripts } = w.services
   const account = await w.gateway.account()
   const web = await startProcess('web', stores, providerSettings(w.provider))
@@ -147,7 +139,7 @@ test('settled to the last token when the process is told to end', async t => {
 test('101 through a wipe of Redis and the absence of either store; 1013 only when what was reserved is used up', async t => {
   t.timeout(90_000)
   const own = { databaseUrl: postgres.url, redisUrl: redis.url, drop: async () => {} }
-  const w = await world(own)
+  const w = await world({ on: own })
   const account = await w.gateway.account()
   const restartRedis = async () => {
     await redis.restart()

@@ -9,6 +9,7 @@ import { type ProviderSession, SessionEmulator } from '../../emulators/sessions.
 import { breaches } from '../chaos.ts'
 import { monotonicAt } from '../clocks/monotonic.ts'
 import { type Account, eventually, type Gateway, type Stores, startGateway, untilBooked } from '../gateway.ts'
+import type { Test } from '../test.ts'
 import { spendKinds, type TestClock, testClock } from '../wallet/money.ts'
 
 /** Paid by the token, and by the minute. */
@@ -54,6 +55,17 @@ export async function startSessions(
       await gateway.close()
       await provider.close()
     },
+  }
+}
+
+/** Starts worlds of a file, over its stores unless it is given others, which are closed after its tests. */
+export function useSessions(test: Test, stores: Stores) {
+  const worlds: SessionWorld[] = []
+  test.atEnd(() => Promise.all(worlds.map(it => it.close())))
+  return async ({ env = {}, at, on = stores }: { env?: Record<string, string>; at?: string; on?: Stores } = {}) => {
+    const world = await startSessions(on, env, at)
+    worlds.push(world)
+    return world
   }
 }
 
