@@ -20,8 +20,8 @@ const limits = { responses: 1_000, items: 100_000, bytes: 32 * 1024 * 1024 }
 const finished: ReadonlySet<string> = new Set(['completed', 'incomplete'])
 const maxIdCharacters = 100
 
-/** The room for all that a request continues and refers to: together with its own text, the limits of one conversation. */
-export class Room {
+/** The bytes and values that a request may still continue and refer to: with its own text, at most those of one conversation. */
+export class ContextBudget {
   readonly #held: HeldBytes
   readonly #own: Buffer
   #readBytes = 0
@@ -58,14 +58,14 @@ export class Room {
 }
 
 /**
- * Reads the items of a response and of those that it continues, oldest first, within `room`. Throws 400
+ * Reads the items of a response and of those that it continues, oldest first, within `budget`. Throws 400
  * `previous_response_not_found` if one is gone, 400 if it cannot be continued or is too long.
  */
 export async function readChain(
   services: ResponseServices,
   id: string,
   owner: FileOwner,
-  room: Room,
+  budget: ContextBudget,
 ): Promise<Earlier> {
   const { storedResponses } = services
   const links = isId(id) ? await storedResponses.readChain(id, owner, limits.responses) : []
@@ -76,7 +76,7 @@ export async function readChain(
   if (missing !== null && links.length < limits.responses)
     throw notFound(`Previous response with id '${missing}' not found: it is an earlier turn of '${id}'.`)
   const bytes = links.reduce((sum, { itemsBytes }) => sum + itemsBytes, 0)
-  const meter = room.take('previous_response_id', bytes, missing === null)
+  const meter = budget.take('previous_response_id', bytes, missing === null)
   const responseIds = links.map(link => link.id).reverse()
   const turns = await storedResponses.readItems(responseIds, meter).catch(error => {
     if (!(error instanceof GatewayError && error.code === 'not_found')) throw error
@@ -86,18 +86,18 @@ export async function readChain(
   return { items: turns.flat() as ResponsesItem[], ids, session: newest.session }
 }
 
-/** Reads the items of a conversation, within `room`. Throws 404 if there is none, 400 if it is too long. */
+/** Reads the items of a conversation, within `budget`. Throws 404 if there is none, 400 if it is too long. */
 export async function readConversation(
   services: ResponseServices,
   id: string,
   owner: FileOwner,
-  room: Room,
+  budget: ContextBudget,
 ): Promise<Earlier> {
   const { conversations } = services
   const conversation = isId(id) ? await conversations.find(id, owner) : null
   if (!conversation) throw conversationNotFound(id)
   const { count, bytes } = await conversations.measure(id)
-  const meter = room.take('conversation', bytes, count <= limits.items)
+  const meter = budget.take('conversation', bytes, count <= limits.items)
   const listed = await conversations.readItems(id, meter)
   return { items: listed.map(({ item }) => item as ResponsesItem), ids: listed.map(one => one.id), session: id }
 }

@@ -6,7 +6,7 @@ import { directKinds } from '../kinds/index.ts'
 import { isReference, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
 import type { ResponsesTurn } from './context.ts'
 import { listedIds, ownId } from './item-ids.ts'
-import type { Room } from './previous-items.ts'
+import type { ContextBudget } from './previous-items.ts'
 import type { ResponseServices } from './response-services.ts'
 
 /** The most references of one request. */
@@ -26,14 +26,14 @@ export function hasReferences({ input }: Partial<Pick<ResponsesRequest, 'input'>
 
 /**
  * Replaces the references in the input of a request by the items that they name, of the owner's stored responses, newest first,
- * and conversations. `earlierIds`: of the items that precede the input. What is read is within `room`. Throws 400 if
+ * and conversations. `earlierIds`: of the items that precede the input. What is read is within `budget`. Throws 400 if
  * nothing is stored for the organisation, it is too much, or an item would be sent twice, 404 for one that does not exist.
  */
 export async function resolveReferences(
   services: ResponseServices,
   owner: FileOwner,
   turn: ResponsesTurn,
-  { room, earlierIds }: { room: Room; earlierIds: readonly string[] },
+  { budget, earlierIds }: { budget: ContextBudget; earlierIds: readonly string[] },
 ): Promise<ResolvedTurn> {
   const { body, raw } = turn
   if (!hasReferences(body)) return { turn, session: null }
@@ -46,8 +46,8 @@ export async function resolveReferences(
   const found: Found = { items: new Map(), session: null }
   for (const id of earlierIds) if (missing.has(id)) throw duplicateItem(id)
   await assertKept(services, owner, given)
-  await findInResponses(services, owner, missing, { found, room })
-  await findInConversations(services, owner, missing, { found, room })
+  await findInResponses(services, owner, missing, { found, budget })
+  await findInConversations(services, owner, missing, { found, budget })
   for (const id of missing) throw itemNotFound(id)
   const input = given.map(item => (isReference(item) ? found.items.get(item.id)! : item))
   const edited = Buffer.from(editBody(raw, body, { input }))
@@ -71,7 +71,7 @@ function duplicateItem(id: string): GatewayError {
   return new GatewayError('invalid_request', message, { param: 'input' })
 }
 
-type Search = { found: Found; room: Room }
+type Search = { found: Found; budget: ContextBudget }
 
 function take({ items }: Found, missing: Set<string>, id: string, item: ResponsesItem): void {
   if (missing.delete(id)) items.set(id, item)
@@ -82,7 +82,7 @@ async function findInResponses(
   { storedResponses }: ResponseServices,
   owner: FileOwner,
   missing: Set<string>,
-  { found, room }: Search,
+  { found, budget }: Search,
 ): Promise<void> {
   for (let query = 0; query < maxQueries; query++) {
     const ids = [...missing].filter(isStorable)
@@ -90,7 +90,7 @@ async function findInResponses(
     const holders = await storedResponses.findHolders(owner, ids, responsesPerQuery)
     for (const { id, session, itemIds, itemsBytes } of holders) {
       if (!itemIds.some(itemId => missing.has(itemId))) continue
-      const [items] = (await storedResponses.readItems([id], room.take('input', itemsBytes))) as ResponsesItem[][]
+      const [items] = (await storedResponses.readItems([id], budget.take('input', itemsBytes))) as ResponsesItem[][]
       const listed = listedIds(id, items!)
       for (const [index, item] of items!.entries()) take(found, missing, listed[index]!, item)
       found.session ??= session
@@ -103,13 +103,13 @@ async function findInConversations(
   { conversations }: ResponseServices,
   owner: FileOwner,
   missing: Set<string>,
-  { found, room }: Search,
+  { found, budget }: Search,
 ): Promise<void> {
   const ids = [...missing].filter(isStorable)
   if (ids.length === 0) return
   const places = await conversations.findItems(owner, ids)
   const bytes = places.reduce((sum, { itemBytes }) => sum + itemBytes, 0)
-  const read = await conversations.readPlaces(places, room.take('input', bytes))
+  const read = await conversations.readPlaces(places, budget.take('input', bytes))
   for (const { id, item } of read) take(found, missing, id, item as ResponsesItem)
 }
 

@@ -11,7 +11,7 @@ import type { ResolvedKey } from '../keys/policies.ts'
 import { directKinds } from '../kinds/index.ts'
 import { inputItems, type ResponsesItem, type ResponsesRequest } from '../kinds/responses.ts'
 import { type ResponsesTurn, withContext, withoutRepeats } from './context.ts'
-import { type Earlier, Room, readChain, readConversation } from './previous-items.ts'
+import { ContextBudget, type Earlier, readChain, readConversation } from './previous-items.ts'
 import { hasReferences, resolveReferences } from './references.ts'
 import type { ResponseServices } from './response-services.ts'
 import { type StoredTurn, TurnStorage } from './turn-storage.ts'
@@ -135,10 +135,10 @@ async function readWhole(
   turn: ResponsesTurn,
   held: HeldBytes,
 ): Promise<Whole> {
-  const room = new Room(held, turn.raw)
-  const earlier = await readEarlier(services, owner, turn, room)
+  const budget = new ContextBudget(held, turn.raw)
+  const earlier = await readEarlier(services, owner, turn, budget)
   if (earlier) await setImmediate()
-  const resolved = await resolveReferences(services, owner, turn, { room, earlierIds: earlier?.ids ?? [] })
+  const resolved = await resolveReferences(services, owner, turn, { budget, earlierIds: earlier?.ids ?? [] })
   const added = earlier ? withoutRepeats(resolved.turn, earlier.items) : resolved.turn
   return {
     turn: earlier ? combined(added, earlier) : added,
@@ -157,7 +157,7 @@ function readEarlier(
   services: ResponseServices,
   owner: FileOwner,
   { body }: ResponsesTurn,
-  room: Room,
+  budget: ContextBudget,
 ): Promise<Earlier> | null {
   const previousId = body.previous_response_id ?? null
   const conversationId = conversationOf(body)
@@ -165,8 +165,8 @@ function readEarlier(
     const message = "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Send one of them."
     throw new GatewayError('invalid_request', message, { param: 'conversation' })
   }
-  if (previousId !== null) return readChain(services, previousId, owner, room)
-  return conversationId === null ? null : readConversation(services, conversationId, owner, room)
+  if (previousId !== null) return readChain(services, previousId, owner, budget)
+  return conversationId === null ? null : readConversation(services, conversationId, owner, budget)
 }
 
 /** The whole conversation as one request, which must be valid as if the client had sent it. */

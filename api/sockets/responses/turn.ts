@@ -15,7 +15,7 @@ import { refuseBackground, refusePrompt } from '../../../shared/kinds/stored-res
 import type { Services } from '../../../shared/open-services.ts'
 import { type ResponsesTurn, withContext, withoutRepeats } from '../../../shared/responses/context.ts'
 import { ownId } from '../../../shared/responses/item-ids.ts'
-import { Room } from '../../../shared/responses/previous-items.ts'
+import { ContextBudget } from '../../../shared/responses/previous-items.ts'
 import { resolveReferences } from '../../../shared/responses/references.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import { SpanKind } from '../../../shared/traces/trace.ts'
@@ -167,11 +167,11 @@ async function continueTurn(
   const previousId = body.previous_response_id ?? null
   const isOnlyHere = previousId !== null && recent.isOnlyHere(previousId) && body.store !== true
   if (isOnlyHere && body.conversation == null) {
-    const room = new Room(held, turn.raw)
-    const earlier = recent.find(previousId, room.meterOf('previous_response_id'))!
+    const budget = new ContextBudget(held, turn.raw)
+    const earlier = recent.find(previousId, budget.meterOf('previous_response_id'))!
     await setImmediate()
     const earlierIds = earlier.flatMap(item => ownId(item) ?? [])
-    const resolved = await resolveReferences(services, apiKey.policy, turn, { room, earlierIds })
+    const resolved = await resolveReferences(services, apiKey.policy, turn, { budget, earlierIds })
     const added = withoutRepeats(resolved.turn, earlier)
     const whole = withContext(added, earlier)
     return { ...whole, own: inputItems(added.body), storage: null, session: null, begins: false }
