@@ -1,5 +1,6 @@
 import { DelayedError, type Job, WaitingError, Worker } from 'bullmq'
 import type { Config } from '../shared/base/config.ts'
+import { systemClock } from '../shared/base/time.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import type { Services } from '../shared/open-services.ts'
 import { recordRun } from '../shared/queues/housekeeping.ts'
@@ -62,7 +63,8 @@ export function runQueue(work: QueueWork, services: Services, connection: Redis)
     })
     if (outcome.state === 'done') return recordRun(services.redis, work.queue, job.name, services.clock.now())
     await leaveIfClockIsWrong(job, token)
-    await job.moveToDelayed(Date.now() + outcome.delayMs, token)
+    // BullMQ compares it with the machine's clock.
+    await job.moveToDelayed(systemClock.now() + outcome.delayMs, token)
     throw new DelayedError()
   }
   const { lockMs = defaultLockMs }: QueueRow = queues[work.queue]

@@ -1,5 +1,6 @@
 import { type JobsOptions, Queue } from 'bullmq'
 import type { RedisAddress } from '../base/redis-settings.ts'
+import { systemClock } from '../base/time.ts'
 import { defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
 import { isSharded } from '../io/redis-shards.ts'
@@ -157,7 +158,7 @@ export async function scheduleRepeating(queue: Queue, name: QueueName): Promise<
   const { repeat = {} }: QueueRow = queues[name]
   for (const [task, { everyMs }] of Object.entries(repeat)) {
     const scheduler = await queue.getJobScheduler(task)
-    const dueInMs = (scheduler?.next ?? 0) - Date.now()
+    const dueInMs = (scheduler?.next ?? 0) - systemClock.now()
     const isTooLate = dueInMs >= everyMs + maxAheadMs
     const isScheduled = scheduler?.every === everyMs && dueInMs > -overdueMs && !isTooLate
     // BullMQ keeps the next time of a scheduler that exists.

@@ -178,13 +178,8 @@ test('the environment is read only by the configuration and by tools', t => {
   t.true(readers.includes('shared/base/config.ts'))
 })
 
-/** Where the system's clocks are read: their file, what compares both, and BullMQ's times, which are of the machine's clock. */
-const clockReaders = [
-  'shared/base/time.ts',
-  'shared/io/clock-skew.ts',
-  'shared/queues/queues.ts',
-  'workers/run-queue.ts',
-]
+/** Where the system's clocks are read: their file, and what compares both. */
+const clockReaders = ['shared/base/time.ts', 'shared/io/clock-skew.ts']
 
 test('the clocks are read through shared/base/time.ts', t => {
   const reading = /\bDate\.now\b|\bperformance\.(?:now|timeOrigin)\b|\bhrtime\b|\bnew Date\(\)/
