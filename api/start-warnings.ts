@@ -10,7 +10,7 @@ export function startWarnings(config: Config, { providers }: Catalog): string[] 
   const misspelt = nearMisses(config.variables, Object.keys(variables.shape), [...providers.keys()])
   return [
     ...misspelt.map(([name, meant]) => `${name} has no effect here: did you mean ${meant}?`),
-    // The outbox is for development, where nobody else comes.
+    // The outbox shows all emails to anyone; it is for development only.
     ...(publicUrlIsSet || email.outbox
       ? []
       : [

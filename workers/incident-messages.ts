@@ -77,7 +77,7 @@ async function send(
         state: 'skipped',
         reason: 'It was over before it could be told; the message that it is resolved tells it.',
       }
-    // Machines decide by themselves whom they wake.
+    // Quiet hours do not apply to webhooks: the receiver schedules its own alerts.
     const untilMs = channel === 'webhook' ? null : quietUntilMs(settings, services.clock.now())
     if (untilMs !== null) return { state: 'postponed', untilMs }
   }

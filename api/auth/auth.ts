@@ -282,7 +282,7 @@ function organisations(
       invitation: { fields: { organizationId: 'organisationId' } },
       session: { fields: { activeOrganizationId: 'activeOrganisationId' } },
     },
-    // Who may invite, and change members, the library knows by these; all else is in shared/base/roles.ts.
+    // The library checks these permissions for invitations and changes of members; all others are in shared/base/roles.ts.
     roles: { ...defaultRoles, billing: defaultRoles.member },
     organizationLimit: maxOrganisations,
     membershipLimit: maxMembers,

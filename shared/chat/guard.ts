@@ -82,7 +82,7 @@ export class Guard {
       throw blockedError(side, message, 'webhook', null)
     } catch (error) {
       if (!(error instanceof GuardFailed)) throw error
-      // Its caller chose the size, and so would choose not to be checked.
+      // Fails closed: the caller controls the size, and could otherwise skip the check.
       if (error instanceof QuestionTooLarge && side === 'input') {
         this.#noteWebhook(side, 'blocked')
         throw blockedError(
@@ -92,7 +92,7 @@ export class Guard {
           null,
         )
       }
-      // Its caller also chose how many requests there are at a time.
+      // Never fails open here: the caller controls its own concurrency.
       const isOpen = webhook.on_failure === 'fail_open' && !(error instanceof TooManyCalls)
       const outcome = isOpen ? 'failed_open' : 'failed_closed'
       this.#services.log.warn({ err: error, organisation: this.#request.organisationId, outcome }, 'a guard failed')

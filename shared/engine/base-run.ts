@@ -398,7 +398,7 @@ export class CallMonitor {
     this.#releaseProbe()
   }
 
-  /** Only of the call that has it: another probe may be under way. */
+  /** Releases the half-open probe if this call acquired it: another probe may be under way. */
   #releaseProbe(): void {
     if (this.#probes && this.route.credential) this.#services.health.releaseProbe(this.route.target)
   }

@@ -215,7 +215,7 @@ type RetryStep = { target: Target; pauseMs: number }
 type Retry = { target: Target; atMs: number }
 
 const maxPerTarget = 3
-/** What a model wrote wrongly once, it may write wrongly again, and each time is paid. */
+/** Each invalid answer is billed by the provider, so it is retried once. */
 const maxModelFaults = 2
 const firstBackoffMs = 250
 /**

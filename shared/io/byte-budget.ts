@@ -141,11 +141,6 @@ export class HeldBytes {
   }
 }
 
-/**
- * How the bytes of a body or message arrive. A sender chooses the size of its pieces (chunks of HTTP's chunked encoding,
- * packets), and each piece that is kept is an object of some hundred bytes.
- */
-
 /** A sender of more pieces than this must send 64 bytes in each, of which the last ones may have less. */
 const maxTinyPieces = 4_096
 const minAverageBytes = 60
@@ -157,7 +152,7 @@ const maxBlockBytes = 64 * 1024
 /** `pipeJoined` writes small pieces once they reach this size together, or the turn of the event loop ends. */
 const joinedBytes = 16 * 1024
 
-/** Counts the pieces of one sender. */
+/** Limits how many pieces a sender may split a body or message into: each kept piece is an object of some hundred bytes. */
 export class PieceCounter {
   readonly #maxTiny: number
   #pieces: number
