@@ -7,7 +7,7 @@ import { isGoogleRoute } from './google-dialect.ts'
  * if only that one counts; `*` is one segment, `**` anything, `/**` at the end also nothing. The first row that fits counts.
  * `{route}` becomes the own route with the same ending, otherwise POST /v1/chat/completions.
  */
-type Row = readonly [says: string, patterns: string]
+type Row = readonly [advice: string, patterns: string]
 
 const inModel = 'with the name of the model in `model`'
 const gemini = 'This part of Gemini’s API is not offered'
@@ -278,10 +278,10 @@ const ollamaPaths: Row[] = [
 const wildcards: { [part: string]: string } = { '/**': '(?:/.*)?', '**': '.+', '*': '[^/]+' }
 
 /** `isShared`: only for clients of that dialect. */
-type Compiled = { says: string; patterns: RegExp; dialect: ErrorDialect; isShared: boolean }
+type Compiled = { advice: string; patterns: RegExp; dialect: ErrorDialect; isShared: boolean }
 
 const compile = (dialect: ErrorDialect, rows: Row[], isShared = false): Compiled[] =>
-  rows.map(([says, patterns]) => ({ says, patterns: expressionOf(patterns), dialect, isShared }))
+  rows.map(([advice, patterns]) => ({ advice, patterns: expressionOf(patterns), dialect, isShared }))
 
 const table: readonly Compiled[] = [
   ...compile('messages', anthropicClients, true),
@@ -319,7 +319,7 @@ const maxPathLength = 512
 export function findForeignPath(
   { method, path, client }: { method: string; path: string; client: ErrorDialect | null },
   ownRoute: () => string | null,
-): { says: string; dialect: ErrorDialect } | null {
+): { advice: string; dialect: ErrorDialect } | null {
   if (path.length > maxPathLength || isGoogleRoute(method, path)) return null
   const asked = `${method} ${path.replace(basePrefix, '').replace(/(?<=.)\/$/, '')}`
   const takes = (row: Compiled) => !row.isShared || (row.dialect === client && path.startsWith('/v1/'))
@@ -329,5 +329,5 @@ export function findForeignPath(
     const own = ownRoute()
     return own === null ? 'POST /v1/chat/completions' : `${method} ${own}`
   }
-  return { says: row.says.replace('{route}', route), dialect: row.dialect }
+  return { advice: row.advice.replace('{route}', route), dialect: row.dialect }
 }

@@ -49,7 +49,7 @@ export function logRefusedRequest(
   return logRefusal(services, asked, { kind, failure, requestId, startedMs, status, durationMs })
 }
 
-type Asked = { key: ResolvedKey | undefined; model: unknown; streamed: boolean }
+type RefusedCall = { key: ResolvedKey | undefined; model: unknown; streamed: boolean }
 
 /**
  * Logs a call that failed before it ran, if its key is known. Returns the id of its row; null if it was not logged or counts
@@ -57,7 +57,7 @@ type Asked = { key: ResolvedKey | undefined; model: unknown; streamed: boolean }
  */
 export function logRefusal(
   { refusalLog, catalog }: Platform,
-  { key, model: asked, streamed }: Asked,
+  { key, model: asked, streamed }: RefusedCall,
   refusal: Omit<Refusal, 'policy' | 'model' | 'streamed'>,
 ): string | null {
   const known = key ?? refusedKeyOf(refusal.failure)

@@ -48,7 +48,7 @@ export function foreignPathError(
 ): GatewayError | null {
   const foreign = findForeignPath({ method, path, client: foreignClientOf(headers) }, ownRoute)
   if (!foreign) return null
-  return new DialectError(foreign.dialect, 'not_found', `There is no ${method} ${path}. ${foreign.says}`)
+  return new DialectError(foreign.dialect, 'not_found', `There is no ${method} ${path}. ${foreign.advice}`)
 }
 
 /**
@@ -60,8 +60,8 @@ export function unmatchedSocketError(
 ): GatewayError {
   const route = sameEnding(path, candidate => socketPaths.includes(candidate))
   const foreign = findForeignPath({ method: 'GET', path, client: foreignClientOf(headers) }, () => route)
-  const says = route ? `Did you mean ${route}? Check the base URL of the client.` : 'Send a plain HTTP request.'
-  const message = `There is no WebSocket at ${path}. ${foreign?.says ?? says}`
+  const advice = route ? `Did you mean ${route}? Check the base URL of the client.` : 'Send a plain HTTP request.'
+  const message = `There is no WebSocket at ${path}. ${foreign?.advice ?? advice}`
   return foreign
     ? new DialectError(foreign.dialect, 'upgrade_required', message)
     : new GatewayError('upgrade_required', message)

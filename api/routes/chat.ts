@@ -24,15 +24,15 @@ import { chatHeaders, directHeaders } from '../schemas/headers.ts'
 import { directErrors } from './model-errors.ts'
 import {
   allowsCacheMarks,
+  cacheDirectiveOf,
   cacheHeader,
   cacheMarksHeader,
-  cacheWishOf,
   labelHeaders,
   labelsOf,
   sessionHeaders,
   sessionOf,
+  structuredCheckOf,
   structuredHeader,
-  structuredWishOf,
   timeoutHeader,
   timeoutsOf,
 } from './request-headers.ts'
@@ -299,7 +299,7 @@ function inputOf<K extends DirectKind>(
     marksCache: chatFormats[kind].marksCache && allowsCacheMarks(headers) && services.config.cacheMarks,
     labels: withPreset(labelsOf(headers), logFields.preset),
     timeouts: timeoutsOf(headers, sent, services),
-    structuredWish: structuredWishOf(headers),
+    structuredCheck: structuredCheckOf(headers),
     stream: stream === true,
     includeUsage: stream_options?.include_usage === true,
     ...(forwarded && { forwarded }),
@@ -312,8 +312,8 @@ function inputOf<K extends DirectKind>(
 /** Serves requests of a key whose policy has the response cache on. */
 function serveFromCache<K extends DirectKind>(cache: Platform, headers: IncomingHttpHeaders): Serve<K> {
   return async (services, input, client) => {
-    const wish = cacheWishOf(headers)
+    const directive = cacheDirectiveOf(headers)
     const { runCached } = await import('../../shared/chat/cached-run.ts')
-    return runCached({ ...cache, ...services }, input, wish, client)
+    return runCached({ ...cache, ...services }, input, directive, client)
   }
 }

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
-import type { CacheWish } from '../../shared/chat/cached-run.ts'
+import type { CacheDirective } from '../../shared/chat/cached-run.ts'
 import { type NamingBody, sessionInMetadata } from '../../shared/chat/sticky-target.ts'
-import type { StructuredWish } from '../../shared/chat/structured-answers.ts'
+import type { StructuredCheck } from '../../shared/chat/structured-answers.ts'
 import { type CallerTimeouts, readTimeouts, type TimedBody, timeoutName } from '../../shared/engine/caller-timeouts.ts'
 import { type RequestLabels, structuredName } from '../../shared/engine/report.ts'
 import type { Platform } from '../../shared/platform.ts'
@@ -37,9 +37,9 @@ export const cacheMarksHeader: Header = {
 
 /** Whether a request leaves it to the gateway to mark what providers are to cache. Throws 400. */
 export function allowsCacheMarks(headers: IncomingHttpHeaders): boolean {
-  const wish = headers[marksName]
-  if (wish === undefined || wish === 'on') return true
-  if (wish === 'off') return false
+  const directive = headers[marksName]
+  if (directive === undefined || directive === 'on') return true
+  if (directive === 'off') return false
   throw new GatewayError('invalid_request', `${marksName} must be \`on\` or \`off\`.`, { param: marksName })
 }
 
@@ -51,13 +51,13 @@ export const cacheHeader: Header = {
     '`off`: neither read nor stored in the response cache; `refresh`: not read, but stored; `on` (the default). Parameters: `ttl`, the greatest age in seconds, which can only shorten that of the key, and `namespace`, up to 64 letters, digits, `-` and `_`: `on; ttl=60; namespace=v2`. Has no effect where the key’s policy has no `cache`.',
 }
 
-const cacheWish = /^(on|off|refresh)((?: *; *(?:ttl=[1-9]\d{0,7}|namespace=[\w-]{1,64}))*)$/
+const cacheDirective = /^(on|off|refresh)((?: *; *(?:ttl=[1-9]\d{0,7}|namespace=[\w-]{1,64}))*)$/
 
-/** What a request wants of the response cache. Throws 400. */
-export function cacheWishOf(headers: IncomingHttpHeaders): CacheWish {
+/** How a request uses the response cache. Throws 400. */
+export function cacheDirectiveOf(headers: IncomingHttpHeaders): CacheDirective {
   const text = headers[cacheHeader.name]
   if (text === undefined) return { use: 'on' }
-  const [, use, parameters = ''] = cacheWish.exec(String(text)) ?? []
+  const [, use, parameters = ''] = cacheDirective.exec(String(text)) ?? []
   if (use === undefined) {
     const message =
       'x-gateway-cache must be `on`, `off` or `refresh`, optionally with `; ttl=<seconds>` and `; namespace=<name>`.'
@@ -65,7 +65,7 @@ export function cacheWishOf(headers: IncomingHttpHeaders): CacheWish {
   }
   const [, ttl] = /ttl=(\d+)/.exec(parameters) ?? []
   const [, namespace] = /namespace=([\w-]+)/.exec(parameters) ?? []
-  return { use: use as CacheWish['use'], ...(ttl && { maxAgeS: Number(ttl) }), ...(namespace && { namespace }) }
+  return { use: use as CacheDirective['use'], ...(ttl && { maxAgeS: Number(ttl) }), ...(namespace && { namespace }) }
 }
 
 /** The headers that name the conversation of a request, for the routes that keep conversations together. */
@@ -119,7 +119,7 @@ export const structuredHeader: Header = {
 }
 
 /** What a header asks for of an answer in JSON; null = nothing. Throws 400. */
-export function structuredWishOf(headers: IncomingHttpHeaders): StructuredWish | null {
+export function structuredCheckOf(headers: IncomingHttpHeaders): StructuredCheck | null {
   const sent = headers[structuredName]
   if (sent === undefined || sent === 'validate' || sent === 'repair') return sent ?? null
   const message = `${structuredName} must be \`validate\` or \`repair\`.`

@@ -15,12 +15,12 @@ import { noCost, rateHeaders, withoutMoney } from '../wallet/reservation.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import { chatFormats } from './chat-formats.ts'
-import { accessOf, type CachedAnswer, keptFields, memberOf, readAnswer, storeAnswer } from './response-cache.ts'
+import { accessOf, type CachedAnswer, cacheKeyOf, keptFields, readAnswer, storeAnswer } from './response-cache.ts'
 import { run } from './run.ts'
 import type { ChatRunInput } from './run-input.ts'
 
 /** What a request wants of the cache. `maxAgeS`, `namespace`: absent = as the key's policy says, and the common one. */
-export type CacheWish = { use: 'on' | 'off' | 'refresh'; maxAgeS?: number; namespace?: string }
+export type CacheDirective = { use: 'on' | 'off' | 'refresh'; maxAgeS?: number; namespace?: string }
 
 type CacheRunServices = RunServices & Pick<Platform, 'redis' | 'sealer'>
 
@@ -30,8 +30,8 @@ const maxAnswerBytes = 1024 * 1024
 /** What all answers hold that are being recorded. */
 const recording = new HeldContent(64 * 1024 * 1024)
 
-/** How whole answers end. Those that were cut or filtered are not stored. */
-const wholeEnds = new Set<string | null>(['stop', 'tool_calls', 'function_call', null])
+/** The finish reasons of whole answers. Those that were cut or filtered are not stored. */
+const completeFinishReasons = new Set<string | null>(['stop', 'tool_calls', 'function_call', null])
 
 /**
  * Runs a request of a key whose policy has the cache on: answers it from there, or runs it and stores the answer if it is whole.
@@ -40,15 +40,15 @@ const wholeEnds = new Set<string | null>(['stop', 'tool_calls', 'function_call',
 export async function runCached<K extends DirectKind>(
   services: CacheRunServices,
   input: ChatRunInput<K>,
-  wish: CacheWish,
+  directive: CacheDirective,
   client: ResponseWriter,
 ): Promise<Report> {
   const policy = input.key.policy
-  if (wish.use === 'off' || !isCacheable(input)) return run(services, input, new RecordedClient(client, 'bypass'))
-  const member = memberOf(services, policy, partsOf(input, wish))
-  const found = wish.use === 'refresh' ? null : await readAnswer(services, member)
+  if (directive.use === 'off' || !isCacheable(input)) return run(services, input, new RecordedClient(client, 'bypass'))
+  const cacheKey = cacheKeyOf(services, policy, partsOf(input, directive))
+  const found = directive.use === 'refresh' ? null : await readAnswer(services, cacheKey)
   if (found) {
-    const report = await replay(services, input, wish, found, client)
+    const report = await replay(services, input, directive, found, client)
     if (report) return report
   }
   const recorded = new RecordedClient(client, 'miss', (event, isKept) => {
@@ -70,7 +70,7 @@ export async function runCached<K extends DirectKind>(
         text: withoutCost(text),
         usage,
       }
-      storeAnswer(services, member, answer, Math.min(ttlS, wish.maxAgeS ?? ttlS))
+      storeAnswer(services, cacheKey, answer, Math.min(ttlS, directive.maxAgeS ?? ttlS))
     }
     return report
   } finally {
@@ -100,25 +100,27 @@ const attribution = new Set([
 
 /** All that decides an answer. The order within members counts: models follow it, such as that of a schema's properties. */
 function partsOf<K extends DirectKind>(
-  { kind, body, stream, forwarded, structuredWish }: ChatRunInput<K>,
-  { namespace = '' }: CacheWish,
+  { kind, body, stream, forwarded, structuredCheck }: ChatRunInput<K>,
+  { namespace = '' }: CacheDirective,
 ) {
   const members = Object.entries(body).filter(([name]) => !attribution.has(name))
   members.sort(([a], [b]) => (a < b ? -1 : 1))
   const beside = forwarded && [Object.entries(forwarded.headers).sort(), forwarded.query]
   const parts = [kind, namespace, String(stream), JSON.stringify(beside ?? null), JSON.stringify(members)]
-  return structuredWish ? [...parts, structuredWish] : parts
+  return structuredCheck ? [...parts, structuredCheck] : parts
 }
 
 function isWhole({ status, errorCode, finishReason, waiver }: UsageEvent): boolean {
-  return status === 200 && errorCode === null && waiver !== 'nothing_produced' && wholeEnds.has(finishReason)
+  return (
+    status === 200 && errorCode === null && waiver !== 'nothing_produced' && completeFinishReasons.has(finishReason)
+  )
 }
 
 /** Answers a request from the cache, free of charge; null if its key's confirmed policy does not allow that. */
 async function replay<K extends DirectKind>(
   services: CacheRunServices,
   input: ChatRunInput<K>,
-  wish: CacheWish,
+  directive: CacheDirective,
   found: CachedAnswer,
   client: ResponseWriter,
 ): Promise<Report | null> {
@@ -128,7 +130,7 @@ async function replay<K extends DirectKind>(
   const ageS = Math.max(0, Math.floor((startedMs - found.storedMs) / 1_000))
   const { kind, requestId, stream, body, session, key, labels = null } = input
   const id = newId(chatFormats[kind].idPrefix)
-  const reservation = await admitReplay(services, key, { id, startedMs }, found, ageS, wish)
+  const reservation = await admitReplay(services, key, { id, startedMs }, found, ageS, directive)
   if (!reservation) return null
   const headers = {
     ...rateHeaders(reservation.rates),
@@ -187,7 +189,7 @@ async function admitReplay(
   run: { id: string; startedMs: number },
   found: CachedAnswer,
   ageS: number,
-  { maxAgeS = Number.POSITIVE_INFINITY }: CacheWish,
+  { maxAgeS = Number.POSITIVE_INFINITY }: CacheDirective,
 ): Promise<Reservation | null> {
   const access = accessOf(key.policy)
   const isAllowed = (policy: Policy) =>

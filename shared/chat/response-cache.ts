@@ -110,7 +110,7 @@ const clearSome = defineScript({
 })
 
 /** The name of a request in the cache of its organisation and environment: a keyed hash of all that decides its answer. */
-export function memberOf({ sealer }: CacheServices, policy: Policy, parts: readonly string[]): string {
+export function cacheKeyOf({ sealer }: CacheServices, policy: Policy, parts: readonly string[]): string {
   const secret = sealer.keysFor('response cache')[0]?.value
   const hash = secret === undefined ? createHash('sha256') : createHmac('sha256', secret)
   hash.update(JSON.stringify([accessOf(policy), ...parts]))

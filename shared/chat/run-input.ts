@@ -9,7 +9,7 @@ import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { ResponsesObject, ResponsesOutputItem } from '../kinds/responses-answer.ts'
 import type { Forwarded } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
-import type { StructuredWish } from './structured-answers.ts'
+import type { StructuredCheck } from './structured-answers.ts'
 
 /** Stores the response of a run, before its client receives the end of it. */
 export type ResponseStorage = {
@@ -41,7 +41,7 @@ export type ChatRunInput<K extends DirectKind> = {
   /** Absent: those of the gateway alone. */
   timeouts?: CallerTimeouts | null
   /** What a header asks for of an answer in JSON; absent: nothing. */
-  structuredWish?: StructuredWish | null
+  structuredCheck?: StructuredCheck | null
   stream: boolean
   includeUsage: boolean
   /** For `messages`: what the client sent beside the body. */

@@ -358,13 +358,13 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** Holds a whole answer to the format that the request asks for, where its caller wants it, or the model has no such format. */
   async #enforceFormat(shown: object, bill: Bill): Promise<object> {
-    const { kind, body, structuredWish } = this.#input
+    const { kind, body, structuredCheck } = this.#input
     const isEmulated = this.sent.structured[0] !== 'native'
-    const wish = structuredWish ?? (isEmulated || asksForRepair(body as object) ? 'repair' : null)
-    if (!wish || this.policy.environment === 'test') return shown
+    const check = structuredCheck ?? (isEmulated || asksForRepair(body as object) ? 'repair' : null)
+    if (!check || this.policy.environment === 'test') return shown
     const { StructuredAnswers } = await import('./structured-answers.ts')
     this.#structuredAnswers ??= new StructuredAnswers(this.policy, kind, body, error => this.toPublicError(error))
-    const formatted = await this.#structuredAnswers.enforce(shown, wish, bill)
+    const formatted = await this.#structuredAnswers.enforce(shown, check, bill)
     this.sent.structured = [...this.sent.structured, ...formatted.marks]
     return formatted.shown
   }
@@ -377,7 +377,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const relay = format.createRelay(attempt, streamInfoOf(this.#input, target, this.id, this.startedMs))
     const open = () => this.openStream(target, decision, reservation, relay.upstreamModel)
     const onFirstByte = () => monitor.recordFirstByte({ streamed: true })
-    const { answered, error } = await streamAnswer(attempt, relay, heartbeat, open, onFirstByte)
+    const { answered, error } = await streamAnswer(attempt, { relay, heartbeat, open, onFirstByte })
     if (error instanceof ClientGone) return this.#billAbandoned(attempt, relay)
     if (error && !answered) throw await this.#recordStopped(attempt, error, relay)
     const upstreamId = adapter.native ? relay.upstreamId : null

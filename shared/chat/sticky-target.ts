@@ -15,7 +15,7 @@ import { requestFormats } from '../routing/request-formats.ts'
 import type { StickyTarget } from '../routing/router.ts'
 import { stickySessionKey } from '../routing/sticky-sessions.ts'
 
-type Asked = {
+type SessionRequest = {
   kind: DirectKind
   body: RoutingRequest
   session: string | null
@@ -30,17 +30,18 @@ export type FoundSession = { sticky: StickyTarget | null; sessionKey: string | n
 
 /**
  * The session of a request, and the target that it should go to: the one that made the reasoning state in it, else the one
- * that last served its session. At once where there is neither. What an agent that gives no name begins with stays here.
+ * that last served its session. At once where there is neither. The name derived for an unnamed conversation
+ * does not leave this function.
  */
 export function findStickyTarget(
   services: Pick<EngineServices, 'catalog' | 'signingSecret' | 'stickySessions'>,
   policy: Policy,
-  { kind, body, session: given, begins = false, marksCache: mayMark = false }: Asked,
+  { kind, body, session: given, begins = false, marksCache: mayMark = false }: SessionRequest,
 ): FoundSession | Promise<FoundSession> {
   const isNamed = given !== null && !begins
   const agent = mayMark && !isNamed ? unnamedSession(services.catalog, policy, body) : null
   const session = isNamed ? given : (agent ?? given)
-  // One request alone would pay for writing what nothing reads.
+  // A single request would pay for a cache write that nothing reads.
   const marksCache = mayMark && (isNamed || agent !== null)
   const hasState = requestFormats[kind].isConversation && hasReasoningState(body as Conversation)
   if (!hasState && session === null) return { sticky: null, sessionKey: null, marksCache }

@@ -19,44 +19,29 @@ const maxShownReadOnMs = 2_000
 /** Result of a streaming attempt. Unless `answered`, the client has received nothing of the answer. */
 type StreamResult = { answered: boolean; error: Error | null }
 
+/** Where the events of a call go. `open` is called before every write, `onFirstByte` at the first output. */
+type StreamSinks = { relay: AnswerRelay; heartbeat: Heartbeat; open(): void; onFirstByte(): void }
+
 /**
- * Sends a call and relays its events to the client as they arrive; each write resets the ticks of `heartbeat`. `open`
- * is called before every write, `onFirstByte` at the first output. Resolves when the provider has finished or failed.
+ * Sends a call and relays its events to the client as they arrive; each write resets the ticks of the heartbeat. Resolves when the
+ * provider has finished or failed.
  */
-export function streamAnswer<K extends DirectKind>(
-  attempt: Attempt<K>,
-  relay: AnswerRelay,
-  heartbeat: Heartbeat,
-  open: () => void,
-  onFirstByte: () => void,
-): Promise<StreamResult> {
-  return new StreamedAnswer(attempt, relay, heartbeat, open, onFirstByte).start()
+export function streamAnswer<K extends DirectKind>(attempt: Attempt<K>, sinks: StreamSinks): Promise<StreamResult> {
+  return new StreamedAnswer(attempt, sinks).start()
 }
 
 /** Receives an answer that is relayed as it arrives. */
 class StreamedAnswer extends AnswerReceiver {
-  readonly #relay: AnswerRelay
-  readonly #heartbeat: Heartbeat
-  readonly #open: () => void
-  readonly #onFirstByte: () => void
+  readonly #sinks: StreamSinks
   readonly #result = Promise.withResolvers<StreamResult>()
   readonly #comments: CommentWatch
   #tokenTimer: NodeJS.Timeout | undefined
   #answered = false
   #paused = false
 
-  constructor(
-    attempt: Attempt<DirectKind>,
-    relay: AnswerRelay,
-    heartbeat: Heartbeat,
-    open: () => void,
-    onFirstByte: () => void,
-  ) {
+  constructor(attempt: Attempt<DirectKind>, sinks: StreamSinks) {
     super(attempt)
-    this.#relay = relay
-    this.#heartbeat = heartbeat
-    this.#open = open
-    this.#onFirstByte = onFirstByte
+    this.#sinks = sinks
     const onSilent = () => this.#timeOut('the provider sent only comments')
     this.#comments = new CommentWatch(attempt.upstreams.idleTimeoutMs, onSilent)
   }
@@ -88,7 +73,7 @@ class StreamedAnswer extends AnswerReceiver {
   /** Processes a chunk of the answer to one of the requests; null = end of that answer. */
   #step(chunk: Buffer | null, part: number): void {
     if (this.finished) return
-    const relay = this.#relay
+    const { relay, onFirstByte } = this.#sinks
     try {
       const { hasOutput } = relay
       if (chunk) this.#comments.see(chunk)
@@ -96,7 +81,7 @@ class StreamedAnswer extends AnswerReceiver {
       else relay.close(part)
       if (relay.hasOutput && !hasOutput) {
         clearTimeout(this.#tokenTimer)
-        this.#onFirstByte()
+        onFirstByte()
       }
       this.#write(relay.flush())
       if (relay.over) this.#end(null)
@@ -112,11 +97,12 @@ class StreamedAnswer extends AnswerReceiver {
   #write(text: string): void {
     if (text === '') return
     const { client } = this.attempt
-    this.#open()
+    const { relay, heartbeat, open } = this.#sinks
+    open()
     if (!this.#answered) this.#dropRequest()
     this.#answered = true
-    this.#heartbeat.ticks = 0
-    if (client.write(text, this.#relay.encoding) || this.#paused) return
+    heartbeat.ticks = 0
+    if (client.write(text, relay.encoding) || this.#paused) return
     this.#paused = true
     this.#comments.stop()
     this.pause()

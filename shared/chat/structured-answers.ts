@@ -11,7 +11,7 @@ import { jsonSchemaOf } from '../providers/toolkit/generate-content-over-chat/sc
 import { schemaChecks } from './schema-checks.ts'
 
 /** What a caller asks for: answers that are checked, or also repaired where only their form is wrong. */
-export type StructuredWish = 'validate' | 'repair'
+export type StructuredCheck = 'validate' | 'repair'
 
 /** An answer that holds to its format, and what was done: `validated`, `repaired`. */
 type FormattedAnswer = { shown: object; marks: string[] }
@@ -40,9 +40,9 @@ export class StructuredAnswers {
   }
 
   /** Checks the answer of a call with this bill. Throws a ProviderError `model_fault`, upon which another target is called; then its public form. */
-  async enforce(shown: object, wish: StructuredWish, bill: Bill): Promise<FormattedAnswer> {
+  async enforce(shown: object, check: StructuredCheck, bill: Bill): Promise<FormattedAnswer> {
     try {
-      return await enforceFormat(this.#owner, this.#kind, this.#body, shown, wish)
+      return await enforceFormat(this.#owner, this.#kind, this.#body, shown, check)
     } catch (thrown) {
       const error = this.#violation ? this.#toPublicError(thrown) : thrown
       this.#violation = { error, bill }
@@ -70,13 +70,13 @@ async function enforceFormat(
   kind: DirectKind,
   body: object,
   shown: object,
-  wish: StructuredWish,
+  check: StructuredCheck,
 ): Promise<FormattedAnswer> {
   const { schemaOf, textsOf }: StructuredFormat<DirectKind> = structuredFormats[kind]
   const schema = schemaOf(body as DirectKinds[DirectKind]['request'])
   const formatted = { shown, marks: new Set<string>() }
   for (const [index, { text }] of textsOf(shown as Json).entries()) {
-    const checked = await schemaChecks.check(owner, text, schema, wish === 'repair')
+    const checked = await schemaChecks.check(owner, text, schema, check === 'repair')
     if (!checked) return { shown, marks: [] }
     if ('fault' in checked) {
       const message = `The model’s answer is not valid against the schema that was asked for: ${checked.fault}.`

@@ -97,15 +97,16 @@ export class LogExportDeliveries {
     const beganMs = monotonic.now()
     let isFirst = true
     for (;;) {
-      const one = await renewLease(db, id, lease)
-      if (!one) break
-      if (isFirst) for (const cursor of one.cursors) await noteDeleted(this.#services, one, cursor, lease.run)
+      const logExport = await renewLease(db, id, lease)
+      if (!logExport) break
+      if (isFirst)
+        for (const cursor of logExport.cursors) await noteDeleted(this.#services, logExport, cursor, lease.run)
       isFirst = false
-      const steps = await this.#round(one, lease)
+      const steps = await this.#round(logExport, lease)
       if (steps.includes('lost')) break
       const isOver = this.#isStopping || elapsedMs(beganMs, monotonic.now()) >= turnMs
       if (steps.includes('more') && !isOver) continue
-      const idleMs = steps.includes('more') ? 0 : one.intervalS * 1_000
+      const idleMs = steps.includes('more') ? 0 : logExport.intervalS * 1_000
       await releaseExport(db, id, lease.run, new Date(clock.now() + idleMs))
       return
     }
@@ -113,23 +114,23 @@ export class LogExportDeliveries {
   }
 
   /** One batch of each cursor; those of the live streams first. A failing cursor does not hold up the others. */
-  async #round(one: Export, lease: Lease): Promise<Step[]> {
+  async #round(logExport: Export, lease: Lease): Promise<Step[]> {
     const { clock } = this.#services
     const steps: Step[] = []
-    const cursors = one.cursors.toSorted((a, b) => Number(a.replayFrom !== null) - Number(b.replayFrom !== null))
+    const cursors = logExport.cursors.toSorted((a, b) => Number(a.replayFrom !== null) - Number(b.replayFrom !== null))
     for (const cursor of cursors) {
       if (cursor.nextAttemptAt.getTime() > clock.now()) continue
-      const step = await this.#step(one, cursor, lease)
+      const step = await this.#step(logExport, cursor, lease)
       steps.push(step)
       if (step === 'lost') break
     }
     return steps
   }
 
-  async #step(one: Export, cursor: LogExportCursor, lease: Lease): Promise<Step> {
+  async #step(logExport: Export, cursor: LogExportCursor, lease: Lease): Promise<Step> {
     const { db, clock } = this.#services
     const readAt = new Date(clock.now())
-    const formed = await this.#form(one, cursor, lease)
+    const formed = await this.#form(logExport, cursor, lease)
     if (formed.state === 'waiting') return 'idle'
     const { rows, end, state } = formed
     if (rows.length === 0 && cursor.endPosition === null) {
@@ -142,19 +143,19 @@ export class LogExportDeliveries {
     const batchAt = cursor.batchAt ?? readAt
     const pending = { endPosition: end.position, endRowId: end.id, batchAt }
     if (!(await writeCursor(db, cursor, lease.run, pending))) return 'lost'
-    if (!(await renewLease(db, one.id, lease))) return 'lost'
-    const reply = await sendBatch(this.#services, one, batchOf(one, cursor, batchAt, rows), {
+    if (!(await renewLease(db, logExport.id, lease))) return 'lost'
+    const reply = await sendBatch(this.#services, logExport, batchOf(logExport, cursor, batchAt, rows), {
       pools: this.#pools,
       timeoutMs: sendTimeoutMs,
     })
-    return this.#record(one, cursor, lease, { reply, readAt, formed })
+    return this.#record(logExport, cursor, lease, { reply, readAt, formed })
   }
 
   /** The rows of the cursor's next batch, or of the one that it has. */
-  async #form(one: Export, cursor: LogExportCursor, lease: Lease): Promise<Formed> {
+  async #form(logExport: Export, cursor: LogExportCursor, lease: Lease): Promise<Formed> {
     const { db } = this.#services
     const stream = cursor.stream as Stream
-    const scope: Scope = { organisationId: one.organisationId, environment: one.environment }
+    const scope: Scope = { organisationId: logExport.organisationId, environment: logExport.environment }
     const after: Place = { position: cursor.position, id: cursor.rowId }
     const window = windowOf(cursor)
     if (cursor.endPosition !== null) {
@@ -166,14 +167,14 @@ export class LogExportDeliveries {
     const limit = cursor.maxRows
     if (window) return this.#cut(stream, after, await findInWindow(db, stream, { scope, after, window, limit }))
     const horizon = await readHorizon(db)
-    if (after.position >= horizon) return this.#restart(one, cursor, lease, horizon)
+    if (after.position >= horizon) return this.#restart(logExport, cursor, lease, horizon)
     return this.#cut(stream, after, await findWritten(db, stream, { scope, after, horizon, limit }))
   }
 
   /** PostgreSQL counts transactions from a lower number: it was restored from a dump, or a standby took over that lacked some. */
-  async #restart(one: Export, cursor: LogExportCursor, lease: Lease, horizon: bigint): Promise<Formed> {
+  async #restart(logExport: Export, cursor: LogExportCursor, lease: Lease, horizon: bigint): Promise<Formed> {
     const position = horizon > rereadTransactions ? horizon - rereadTransactions : 0n
-    await noteGap(this.#services, one, cursor, lease.run, { reason: 'transactions_restarted', position })
+    await noteGap(this.#services, logExport, cursor, lease.run, { reason: 'transactions_restarted', position })
     return { state: 'more', rows: [], end: { position, id: null } }
   }
 
@@ -200,7 +201,7 @@ export class LogExportDeliveries {
   }
 
   async #record(
-    one: Export,
+    logExport: Export,
     cursor: LogExportCursor,
     lease: Lease,
     { reply, readAt, formed: { state, rows, end } }: { reply: Reply; readAt: Date; formed: Formed },
@@ -232,7 +233,7 @@ export class LogExportDeliveries {
     }
     metrics?.recordExport(stream, 'failed', 0)
     const error = errorOf(reply)
-    log.warn({ export: one.id, stream, error }, 'a batch of exported logs was not accepted')
+    log.warn({ export: logExport.id, stream, error }, 'a batch of exported logs was not accepted')
     const failingSince = cursor.failingSince ?? now
     const isSmaller = reply.status === 413 && rows.length > 1
     const pauseMs = isSmaller ? 0 : pauseAfter(attempts, reply, now.getTime())
@@ -248,7 +249,7 @@ export class LogExportDeliveries {
       ...(isGivenUp && cursor.replayFrom !== null && { status: 'failed', endedAt: now }),
     }
     if (!(await writeCursor(db, cursor, lease.run, data))) return 'lost'
-    if (isGivenUp && cursor.replayFrom === null) await pauseExport(this.#services, one, failingSince, error)
+    if (isGivenUp && cursor.replayFrom === null) await pauseExport(this.#services, logExport, failingSince, error)
     return isSmaller ? 'more' : 'failed'
   }
 }
@@ -269,14 +270,14 @@ function later({ deliveredThrough }: LogExportCursor, through: Date | undefined)
   return through !== undefined && through > deliveredThrough ? through : deliveredThrough
 }
 
-function batchOf(one: Export, cursor: LogExportCursor, at: Date, rows: RowOf[Stream][]): Batch {
+function batchOf(logExport: Export, cursor: LogExportCursor, at: Date, rows: RowOf[Stream][]): Batch {
   const sequence = cursor.sequence + 1
   const number = String(sequence).padStart(9, '0')
   const { id, replayFrom, replayTo } = cursor
   const common = { stream: cursor.stream as Stream, id: `${id}-${number}`, sequence, rows }
   if (!replayFrom) return { ...common, at, replayId: null, objectName: `${id}-${number}` }
   // A replay of the same window overwrites the objects of the one before.
-  const name = `replay-${compactTime(replayFrom)}-${compactTime(replayTo!)}-${one.id}-${number}`
+  const name = `replay-${compactTime(replayFrom)}-${compactTime(replayTo!)}-${logExport.id}-${number}`
   return { ...common, at: replayFrom, replayId: id, objectName: name }
 }
 

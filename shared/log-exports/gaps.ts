@@ -14,20 +14,20 @@ const maxGaps = 20
 /** Notes what was deleted by its age before a live cursor reached it. */
 export async function noteDeleted(
   services: LogExportServices,
-  one: LogExport,
+  logExport: LogExport,
   cursor: LogExportCursor,
   run: string,
 ): Promise<void> {
   if (cursor.replayFrom !== null) return
-  const keptFrom = await oldestKept(services, one, cursor.stream)
+  const keptFrom = await oldestKept(services, logExport, cursor.stream)
   if (cursor.deliveredThrough >= keptFrom) return
-  await noteGap(services, one, cursor, run, { reason: 'retention', to: keptFrom })
+  await noteGap(services, logExport, cursor, run, { reason: 'retention', to: keptFrom })
 }
 
 /** Notes a gap from what is delivered up to a time, at most now, and tells the organisation. */
 export async function noteGap(
   services: LogExportServices,
-  one: LogExport,
+  logExport: LogExport,
   cursor: LogExportCursor,
   run: string,
   { reason, to = new Date(services.clock.now()), position }: { reason: GapReason; to?: Date; position?: bigint },
@@ -45,10 +45,10 @@ export async function noteGap(
   const data = { gaps, deliveredThrough: to, ...moved }
   if (!(await writeCursor(db, cursor, run, data))) return
   Object.assign(cursor, data)
-  log.warn({ export: one.id, stream: cursor.stream, ...gap }, 'an export of logs has a gap')
-  const { organisationId } = one
+  log.warn({ export: logExport.id, stream: cursor.stream, ...gap }, 'an export of logs has a gap')
+  const { organisationId } = logExport
   if (organisationId === null) return
-  const event = { object: 'log_export.gap', id: one.id, name: one.name, stream: cursor.stream, ...gap }
+  const event = { object: 'log_export.gap', id: logExport.id, name: logExport.name, stream: cursor.stream, ...gap }
   const cause = `log_export_gap:${cursor.id}:${from.getTime()}:${to.getTime()}`
   const alert = { organisationId, cause, type: 'log_export.gap', keyId: null, data: event } as const
   const { deliveryIds } = await db.$transaction(tx => raiseAlerts(services, tx, [alert]))
@@ -56,12 +56,16 @@ export async function noteGap(
 }
 
 /** The earliest time of which a stream still has all rows. */
-async function oldestKept({ db, clock, config }: LogExportServices, one: LogExport, stream: string): Promise<Date> {
+async function oldestKept(
+  { db, clock, config }: LogExportServices,
+  logExport: LogExport,
+  stream: string,
+): Promise<Date> {
   const nowMs = clock.now()
   if (stream === 'requests') return monthStart(nowMs, -config.generationRetentionMonths)
   if (stream === 'audit') return monthStart(nowMs, -config.auditRetentionMonths)
   // Of the operator's exports those of the organisation that keeps content longest.
-  const where = one.organisationId === null ? {} : { id: one.organisationId }
+  const where = logExport.organisationId === null ? {} : { id: logExport.organisationId }
   const { _max } = await db.organisation.aggregate({ where, _max: { contentRetentionDays: true } })
   return new Date(nowMs - (_max.contentRetentionDays ?? 1) * dayMs)
 }

@@ -19,20 +19,20 @@ export function takesAnswerFormat<K extends DirectKind>(
   return type === undefined || takesFormat(target, type, body as { tools?: unknown[]; stream?: boolean })
 }
 
-type Asked = 'json_schema' | 'json_object' | undefined
+type AskedFormat = 'json_schema' | 'json_object' | undefined
 
-const askedFormats: { readonly [K in DirectKind]?: (body: DirectKinds[K]['request']) => Asked } = {
+const askedFormats: { readonly [K in DirectKind]?: (body: DirectKinds[K]['request']) => AskedFormat } = {
   messages: body => (outputFormatOf(body as MessagesRequest)?.type === 'json_schema' ? 'json_schema' : undefined),
   responses: body => askedInResponses(body as ResponsesRequest),
   generate_content: body => askedInGenerateContent(body as GenerateContentRequest),
 }
 
-function askedInResponses({ text }: ResponsesRequest): Asked {
+function askedInResponses({ text }: ResponsesRequest): AskedFormat {
   const type = text?.format?.type
   return type === 'json_schema' || type === 'json_object' ? type : undefined
 }
 
-function askedInGenerateContent({ generationConfig: config }: GenerateContentRequest): Asked {
+function askedInGenerateContent({ generationConfig: config }: GenerateContentRequest): AskedFormat {
   if (config?.responseSchema || config?.responseJsonSchema != null) return 'json_schema'
   return config?.responseMimeType === 'application/json' ? 'json_object' : undefined
 }

@@ -5,7 +5,7 @@ import { answerOf, over, rowOf, type Shown, wallet } from '../support/jobs/gatew
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 import { testClock } from '../support/wallet/money.ts'
-import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
+import { runJobHousekeeping, startWorkers, type Workers } from '../support/workers.ts'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
@@ -30,10 +30,10 @@ test.serial('expired: a job that no worker runs in its window, refunded', async 
     await submitDelayed(world, account.live, delayed('long', {}, '6h')),
   ]
   clock.advance(hourMs - 1)
-  await keepHouse(gateway.services)
+  await runJobHousekeeping(gateway.services)
   t.is((await shown(account.live, short.id)).status, 'queued')
   clock.advance(2)
-  await keepHouse(gateway.services)
+  await runJobHousekeeping(gateway.services)
   t.like(await shown(account.live, short.id), { status: 'expired', cost_usd: 0, error: { code: 'upstream_timeout' } })
   t.is((await shown(account.live, long.id)).status, 'queued')
   workers = startWorkers(gateway.services)
@@ -52,7 +52,7 @@ test.serial('expired: a job in the middle of its call is cut off, and free', asy
   const { id } = await submitDelayed(world, account.live)
   await eventually(() => upstream.requests.length === 1, 'it is asked')
   clock.advance(hourMs + 1)
-  await keepHouse(gateway.services)
+  await runJobHousekeeping(gateway.services)
   await upstream.requests[0]!.aborted
   t.like(await over(gateway, account.live, path, id), { status: 'expired', cost_usd: 0, result: null })
   t.like(await wallet(gateway, account), { balance_usd: 25, reserved_usd: 0 })

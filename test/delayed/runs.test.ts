@@ -12,7 +12,7 @@ import { type Account, eventually } from '../support/gateway.ts'
 import { answerOf, booked, over, rowOf, running, type Shown, wallet } from '../support/jobs/gateway.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
-import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
+import { runJobHousekeeping, startWorkers, type Workers } from '../support/workers.ts'
 
 /** One job at a time, and a run gives up at once when its provider fails. */
 const env = { WORKER_CONCURRENCY: '1', UPSTREAM_MAX_ATTEMPTS: '1', UPSTREAM_READ_ON_MS: '2000' }
@@ -272,7 +272,7 @@ test.serial('taken up again: a job whose worker died, with one charge; jobs that
   const lost = { stage: 'running', status: 'in_progress', claimedUntil: past, attempts: 1 } as const
   await services.db.job.update({ where: { id: job.id }, data: lost })
   workers = startWorkers(services)
-  await keepHouse(services)
+  await runJobHousekeeping(services)
   const done = await ended(job.id)
   t.is(done.status, 'completed')
   t.deepEqual(await booked(world.gateway, job.id), [-done.cost_usd])

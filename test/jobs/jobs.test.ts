@@ -4,7 +4,7 @@ import { type Account, eventually } from '../support/gateway.ts'
 import { answerOf, booked, image, over, rowOf, running, submit, wallet } from '../support/jobs/gateway.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
-import { keepHouse, startWorkers } from '../support/workers.ts'
+import { runJobHousekeeping, startWorkers } from '../support/workers.ts'
 
 const path = '/v1/videos'
 // 0.12 USD a second and 5 % margin.
@@ -158,7 +158,7 @@ test.serial('expired: work that takes too long is given up, refunded, and stoppe
   const job = await submit(gateway, path, account.live, body)
   await running(gateway, job.id)
   await gateway.services.db.job.update({ where: { id: job.id }, data: { deadlineAt: new Date(Date.now() - 1) } })
-  await keepHouse(gateway.services)
+  await runJobHousekeeping(gateway.services)
   const done = await over(gateway, account.live, path, job.id)
   t.like(done, { status: 'expired', cost_usd: 0, error: { code: 'upstream_timeout' } })
   await eventually(() => runway.emulator.requests.some(({ method }) => method === 'DELETE'), 'the provider is told')
@@ -182,7 +182,7 @@ test.serial(
     const { db } = gateway.services
     const late = () => db.job.findFirst({ where: { id: job.id, deadlineAt: { lt: new Date() } } })
     await eventually(async () => (await late()) !== null, 'its time is up')
-    await keepHouse(gateway.services)
+    await runJobHousekeeping(gateway.services)
     const done = await over(gateway, account.live, path, job.id)
     t.like(done, { status: 'cancelled', cost_usd: priceUsd, error: { code: 'upstream_timeout' } })
     t.regex(done.error.message, /own timeout of 50 ms/)
@@ -198,7 +198,7 @@ test.serial(
     const waiting = await submit(gateway, path, account.live, resting)
     await eventually(async () => (await rowOf(gateway, waiting.id)).stage === 'waiting', 'it waits')
     await db.job.update({ where: { id: waiting.id }, data: { deadlineAt: new Date(Date.now() - 1) } })
-    await keepHouse(gateway.services)
+    await runJobHousekeeping(gateway.services)
     t.like(await over(gateway, account.live, path, waiting.id), { status: 'cancelled', cost_usd: 0 })
     t.deepEqual(await gateway.settled(), [])
     const wrong = await gateway.fetch(path, { key: account.live, body: { ...body, provider: { timeout_ms: 0 } } })
@@ -273,7 +273,7 @@ test.serial('running jobs and their holds survive a wiped Redis', async t => {
   const job = await submit(gateway, path, account.live, body)
   await running(gateway, job.id)
   await gateway.services.redis.flushdb()
-  await keepHouse(gateway.services)
+  await runJobHousekeeping(gateway.services)
   runway.finish()
   t.like(await over(gateway, account.live, path, job.id), { status: 'completed', cost_usd: priceUsd })
   t.is(creates(), 1)
@@ -290,7 +290,7 @@ test.serial('failed: a start whose worker died is not repeated', async t => {
   await gateway.services.db.job.update({ where: { id: job.id }, data: lost })
   await eventually(async () => {
     // Until the entry of the first start has left its queue, it is not entered again.
-    await keepHouse(gateway.services)
+    await runJobHousekeeping(gateway.services)
     return (await rowOf(gateway, job.id)).stage === 'over'
   }, 'it is found')
   const done = await over(gateway, account.live, path, job.id)

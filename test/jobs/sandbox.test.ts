@@ -8,7 +8,7 @@ import { type MediaPath, mediaBodies } from '../support/jobs/calls.ts'
 import { answerOf, audio, image, over, rowOf, running, submit } from '../support/jobs/gateway.ts'
 import { test } from '../support/test.ts'
 import { use, useGateway } from '../support/use.ts'
-import { keepHouse, startWorkers } from '../support/workers.ts'
+import { runJobHousekeeping, startWorkers } from '../support/workers.ts'
 
 const gateway = useGateway(test)
 use(test, () => startWorkers(gateway.services))
@@ -40,7 +40,7 @@ test('failed by a magic word, expired by another, and both are free', async t =>
   const endless = await submit(gateway, '/v1/meshes', account.test, { prompt: 'sandbox:timeout' })
   await running(gateway, endless.id)
   await gateway.services.db.job.update({ where: { id: endless.id }, data: { deadlineAt: new Date(0) } })
-  await keepHouse(gateway.services)
+  await runJobHousekeeping(gateway.services)
   t.like(await over(gateway, account.test, '/v1/meshes', endless.id), { status: 'expired', cost_usd: 0 })
 })
 

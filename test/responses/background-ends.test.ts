@@ -9,7 +9,7 @@ import { collect, type Event, stalling, untilOver, untilStatus } from '../suppor
 import { keepingAccount, startWorld } from '../support/responses/world.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
-import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
+import { runJobHousekeeping, startWorkers, type Workers } from '../support/workers.ts'
 
 let workers: Workers | null = null
 let account: Account
@@ -173,7 +173,7 @@ test.serial('failed: a response that is not made within an hour', async t => {
   const { id, events } = await createStreamed()
   const { db } = world.gateway.services
   await db.job.update({ where: { id }, data: { deadlineAt: new Date(Date.now() - 1) } })
-  await keepHouse(world.gateway.services)
+  await runJobHousekeeping(world.gateway.services)
   t.like((await events).at(-1), { type: 'response.failed', response: { status: 'failed' } })
   t.is((await client().responses.retrieve(id)).error!.code, 'server_error')
   t.is(await chargedNano(world, account), 0)
@@ -184,7 +184,7 @@ test.serial('failed: a response whose workers died', async t => {
   const { db } = world.gateway.services
   const lost = { stage: 'running', claimedUntil: new Date(0), openStarts: maxOpenStarts } as const
   await db.job.update({ where: { id }, data: lost })
-  await keepHouse(world.gateway.services)
+  await runJobHousekeeping(world.gateway.services)
   t.is((await client().responses.retrieve(id)).error!.code, 'server_error')
   t.is(await chargedNano(world, account), 0)
 })

@@ -11,7 +11,7 @@ import { collect, type Event, stalling, untilOver, untilStatus } from '../suppor
 import { keepingAccount, startWorld } from '../support/responses/world.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
-import { keepHouse, startWorkers, type Workers } from '../support/workers.ts'
+import { runJobHousekeeping, startWorkers, type Workers } from '../support/workers.ts'
 
 let workers: Workers | null = null
 let account: Account
@@ -140,11 +140,11 @@ test.serial('cancelled, and its worker died: what it had shown is charged once, 
   const { services } = world.gateway
   const id = await interrupted({ isStreamed: true, settles: true }, words)
   t.is((await client().responses.cancel(id)).status, 'cancelled')
-  await keepHouse(services)
+  await runJobHousekeeping(services)
   t.is((await rowOf(world.gateway, id)).stage, 'running', 'its worker may still live')
   await services.db.job.update({ where: { id }, data: { claimedUntil: new Date(0), deadlineAt: new Date(1) } })
-  await keepHouse(services)
-  await keepHouse(services)
+  await runJobHousekeeping(services)
+  await runJobHousekeeping(services)
   t.like(await rowOf(world.gateway, id), { stage: 'over', status: 'cancelled' })
   const counted = await loggedUsage(id)
   t.is(counted.completion_tokens, await countTokens(words), 'a minute has passed')
@@ -181,7 +181,7 @@ test.serial('cancelled after its worker died: a call that is made again is not c
   const id = await interrupted({ isStreamed: true, settles: true }, '')
   const { db } = world.gateway.services
   await db.job.update({ where: { id }, data: { claimedUntil: new Date(0) } })
-  await keepHouse(world.gateway.services)
+  await runJobHousekeeping(world.gateway.services)
   t.is((await client().responses.cancel(id)).status, 'cancelled')
   t.is(await chargedNano(world, account), 0)
 })
@@ -239,7 +239,7 @@ test.serial('a cancel that was decided before a call began does not end it for f
   t.false(await services.delayedJobs.requeue(job, 0))
   t.is(await services.jobs.end(id, { status: 'expired', logStatus: 504, refund: true }), null)
   await services.db.job.update({ where: { id }, data: { claimedUntil: new Date(0) } })
-  await keepHouse(services)
+  await runJobHousekeeping(services)
   t.true((await chargedNano(world, account)) > 0)
 })
 

@@ -40,6 +40,6 @@ export function startWorkers(services: Services): Workers {
 }
 
 /** Runs the housekeeping that looks after jobs, once. */
-export async function keepHouse(services: Services): Promise<void> {
+export async function runJobHousekeeping(services: Services): Promise<void> {
   for (const task of ['jobs', 'requeue', 'webhooks', 'reconcile', 'sweep']) await runMaintenance(task, null, services)
 }

@@ -13,7 +13,7 @@ import { startWorld, type World } from '../../support/chat/gateway.ts'
 import { eventually } from '../../support/gateway.ts'
 import { type PrivateServer, privateRedis } from '../../support/stack.ts'
 import { type ExecutionContext, test } from '../../support/test.ts'
-import { keepHouse, startWorkers } from '../../support/workers.ts'
+import { runJobHousekeeping, startWorkers } from '../../support/workers.ts'
 
 const lines = Array.from({ length: 6 }, (_, i) => chatLine(`line-${i}`, 'gpt-4o-mini', `line-${i}`, { max_tokens: 50 }))
 const ids = lines.map(line => line.custom_id)
@@ -83,7 +83,7 @@ test.serial('completed, each line asked for once: the queue lost its lock and de
 test.serial('completed, each line asked for once: Redis was emptied and the entry is added again', t =>
   survives(t, async ({ redis, id, world }) => {
     await redis.flushall()
-    await keepHouse(world.gateway.services)
+    await runJobHousekeeping(world.gateway.services)
     await world.gateway.services.batchWakes.add(id)
     await eventually(async () => (await redis.zscore('bull:batches:delayed', id)) !== null, 'the second entry waits')
   }),

@@ -55,7 +55,7 @@ async function take(step: Step): Promise<void> {
     case 'wipe':
       return void (await world.redis.flushdb())
     case 'house':
-      return jobWorld.keepHouse()
+      return jobWorld.runJobHousekeeping()
     case 'pass':
       return jobWorld.pass()
     case 'debts':

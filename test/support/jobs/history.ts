@@ -207,7 +207,7 @@ export class JobWorld {
   }
 
   /** One round of what the maintenance worker does for money. */
-  async keepHouse(): Promise<void> {
+  async runJobHousekeeping(): Promise<void> {
     const { db, redis, scripts, clock } = this.world
     await reconcile(db, redis, scripts, clock.now())
     await reconcileHolds(db, redis, scripts, clock.now())
@@ -218,13 +218,13 @@ export class JobWorld {
     const { processes, redis, scripts, clock } = this.world
     for (let round = 0; round < 5; round++) {
       for (const { admission } of processes) await scripts.beat({ instance: admission.instance, alive: 1 })
-      if (round % 2 === 0) await this.keepHouse()
+      if (round % 2 === 0) await this.runJobHousekeeping()
       if (round === 2) await this.settleDebts()
       await sweepReservations(scripts)
       clock.advance(5_000)
       await passForSweeper(redis, 5_000)
     }
-    await this.keepHouse()
+    await this.runJobHousekeeping()
   }
 }
 
