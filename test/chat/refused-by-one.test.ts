@@ -98,7 +98,7 @@ test.serial('200 from another provider for several answers where one gives one; 
   t.is(groq.requests.length, 1)
 })
 
-/** The account at a provider is at fault, with a status that is the request's elsewhere (misleading-status.ts has the sources). */
+/** The account at a provider is at fault, with a status that is the request's elsewhere (reason-beside-status.ts has the sources). */
 const accountFaults: [name: string, model: string, status: number, body: object][] = [
   [
     'suspended for unpaid invoices (412)',

@@ -3,8 +3,8 @@ import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
 import { ChatHoldingDecoder, type SseEvent, type StreamDecoder } from '../stream-decoder.ts'
+import { GrammarBudget } from './grammar-budget.ts'
 import { JsonText } from './json-text.ts'
-import { GrammarBudget } from './schema-limits.ts'
 
 /**
  * JSON answers of models that have no format for them (docs/decisions/structured-output.md). By `tool`: the model has to call

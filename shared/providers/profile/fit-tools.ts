@@ -11,8 +11,8 @@ import { isStrict } from '../toolkit/is-strict.ts'
 import { asksForThinking, turnsThinkingOff } from './emulated-format.ts'
 import { fitParametersSchema } from './fit-schema.ts'
 import type { ClientTool, Fitting } from './fitting.ts'
+import { GrammarBudget } from './grammar-budget.ts'
 import { clientArguments, type PropertyKeys, withSentKeys } from './property-keys.ts'
-import { GrammarBudget } from './schema-limits.ts'
 
 type Tool = NonNullable<ChatRequest['tools']>[number]
 type FunctionTool = Extract<Tool, { type: 'function' }>
