@@ -38,7 +38,7 @@ test.serial('429 and 503 for bodies by the memory that they take once they are p
   await eventually(() => bodies() === 0, 'nothing is held any more')
 })
 
-test('memory beyond the bytes is refused likewise, but never to a request that is alone', t => {
+test('503 and 429 for memory beyond a budget, but never for the only request', t => {
   const budget = new ByteBudget(100, 'request bodies')
   const mine = budget.open('me')
   const yours = budget.open('you')

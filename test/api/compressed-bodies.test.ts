@@ -179,7 +179,7 @@ test('400 for thousands of compressed pieces of a byte', async t => {
   socket.destroy()
 })
 
-test('an Idempotency-Key means the decoded body', async t => {
+test('replayed for one Idempotency-Key: the same body under another Content-Encoding', async t => {
   const idempotent = { 'idempotency-key': 'zipped' }
   const first = await post(chat, 'identity', hello, account.test, idempotent)
   const again = await post(chat, 'zstd', zstdCompressSync(hello), account.test, idempotent)

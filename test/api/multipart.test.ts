@@ -91,7 +91,7 @@ const anyFile = fc
   .map(all => Buffer.concat(all))
   .filter(file => !Buffer.concat([Buffer.from('\r\n'), file]).includes(`\r\n--${boundary}`))
 
-test('what is taken in is what was sent, however it is cut on the way', async t => {
+test('equal to what was sent: the fields and files of a form that arrives in pieces of any size', async t => {
   const writes = fc.array(fc.integer({ min: 1_000, max: 200_000 }), { minLength: 1, maxLength: 5 })
   await fc.assert(
     fc.asyncProperty(fc.array(anyFile, { minLength: 1, maxLength: 3 }), writes, async (files, sizes) => {
@@ -112,13 +112,13 @@ test('what is taken in is what was sent, however it is cut on the way', async t 
   )
 })
 
-test('what is looked at before it is stored is stored as it came, in small parts too', async t => {
+test('stored byte for byte: a file whose beginning was read for its type, in small pieces too', async t => {
   const file = numbered({ bytes: 60_000, fill: 7 })
   const { files } = await sent(formOf([file]), [3_000], 5)
   t.true(files[0]!.equals(file))
 })
 
-test('freed: bytes that are all of their buffer, and no others', async t => {
+test('freed: bytes that are the whole of their ArrayBuffer; parts, pooled and shared ones stay', async t => {
   const whole = Buffer.allocUnsafeSlow(65_536)
   freeBytes(whole)
   t.is(whole.length, 0)
@@ -134,7 +134,7 @@ test('freed: bytes that are all of their buffer, and no others', async t => {
   t.is(shared.length, 65_536)
 })
 
-test('a whole body has all parts, or as many as there are; it is not longer than it may be', async t => {
+test('RangeError for a body above its limit; one at or below it is read whole', async t => {
   async function* body() {
     for (let i = 0; i < 4; i++) yield Buffer.alloc(5_000, i)
   }

@@ -8,14 +8,14 @@ import { test } from '../support/test.ts'
 
 const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'], additionalProperties: false }
 
-test('what is valid passes, what is not says where', t => {
+test('unchanged if valid; a fault names the place and the rule', t => {
   t.deepEqual(checkText('{"a":1}', schema, false), { json: '{"a":1}', repaired: false })
   t.deepEqual(checkText('{"a":"x"}', schema, true), { fault: '`/a` must be integer' })
   t.deepEqual(checkText('nonsense', schema, true), { fault: 'it is not JSON' })
   t.deepEqual(checkText('[]', null, false), { fault: 'it must be object' })
 })
 
-test('repairs what is wrong in form alone, and only to what is valid', t => {
+test('repaired: JSON with faults of form, only if the result is valid', t => {
   const repaired = (text: string) => checkText(text, schema, true)
   for (const text of ['```json\n{"a":1}\n```', 'Here: {"a":1} Bye', '{"a":1,}', '{"a":1', "{'a':1}", '{a:1}'])
     t.deepEqual(JSON.parse((repaired(text) as { json: string }).json), { a: 1 }, text)

@@ -92,7 +92,7 @@ test('the emulated upstream’s answers are JSON, framed by their length, with o
   }
 })
 
-test('a path tells the dialect', t => {
+test('known to the emulated upstream by the path: dialect, model and stream', t => {
   t.deepEqual(askedBy('/v1/chat/completions'), { dialect: 'openai', slug: null, stream: null })
   t.deepEqual(askedBy('/v1/messages'), { dialect: 'anthropic', slug: null, stream: null })
   t.deepEqual(askedBy('/v1beta/models/m:generateContent'), { dialect: 'gemini', slug: 'm', stream: false })
@@ -111,7 +111,7 @@ test('a request is as long as asked, an image comes on top', t => {
   t.is(JSON.parse(chatBody(plain, false)).model, slugOf(plain))
 })
 
-test('numbered keys look like keys', t => {
+test('standard: secrets that the benchmark numbers have the form of API keys', t => {
   t.is(secretKind(secretOf(0)), 'standard')
   t.is(secretKind(secretOf(999_999)), 'standard')
   t.not(secretOf(1), secretOf(10))
@@ -126,7 +126,7 @@ test('docs/scaling.md has the plan of the load model', t => {
   )
 })
 
-test('twice the load needs twice of everything', t => {
+test('linear: the load model’s plan for twice the target', t => {
   const model = readModel()
   const twice = (rates: Record<string, number>) =>
     Object.fromEntries(Object.entries(rates).map(([kind, rate]) => [kind, 2 * rate]))

@@ -10,7 +10,7 @@ import { test } from '../support/test.ts'
 
 const [one, two] = ['first key '.repeat(4).trim(), 'second key '.repeat(4).trim()]
 
-test('the step of a rotation, by what processes hold and data needs', t => {
+test('ok, warning or failed: each step of a rotation of ENCRYPTION_KEY', t => {
   const state = (held: string[][], used: string[] | null) => {
     const finding = rotationFinding('ENCRYPTION_KEY', held, used)
     return finding && `${finding.state}: ${finding.detail}`

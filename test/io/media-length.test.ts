@@ -76,7 +76,7 @@ for (const [file, seconds] of recorded) {
   })
 }
 
-test('measured by what is there: cut anywhere', async t => {
+test('shorter, never longer than the whole: the length of a file that is cut anywhere', async t => {
   const sounds = await Promise.all((['webm', 'ogg'] as const).map(container => movie(container, { audioS: 2 })))
   for (const file of [...sounds, wav(2), mp3(100), flac(50), adts(100)]) {
     const whole = (await measure(file))!.seconds

@@ -92,7 +92,7 @@ test('200 piece by piece, and the connection ends with the stream', async t => {
   await server.close()
 })
 
-test('transient or not: what may be better the next time', async t => {
+test('transient for a 503 and a reset, not for a 404', async t => {
   const server = await serve((request, response) => {
     if (request.url === '/reset') response.socket?.resetAndDestroy()
     else response.writeHead(Number(request.url?.slice(1))).end()

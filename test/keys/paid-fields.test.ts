@@ -97,7 +97,7 @@ const sentBy = ({ body }: UpstreamRequest) => JSON.parse(String(body))
 
 const speaksMessages = ({ protocol }: ProviderRow) => protocol === 'anthropic' || protocol === 'vertex_anthropic'
 
-test('every provider of chat is held to it', t => {
+test('listed here: every provider of chat, completions and embeddings, and no other', t => {
   const names =
     'openai anthropic gemini openrouter groq together mistral deepseek xai fireworks ollama own azure azure/anthropic vertex vertex/anthropic vertex/openai bedrock bedrock/anthropic bedrock/global bedrock/openai bedrock/mantle moonshot zai alibaba minimax cerebras sambanova deepinfra nebius novita huggingface byteplus cohere voyage jina perplexity'.split(
       ' ',
@@ -237,7 +237,7 @@ test('no field that is refused or dropped is on a list of those that pass', t =>
       t.false(allowedFields[kind].has(name), name)
 })
 
-test('named where a provider’s dialect has no word for them, too', t => {
+test('dropped and named: fields that Anthropic, Gemini and Mistral do not have', t => {
   const body = { ...plain.chat, top_k: 3, seed: 7, temperature: 0.5, verbosity: 'low' }
   const by = (name: string) => requestOf(providers.find(one => one.name === name)!, 'chat', body, false).dropped
   t.deepEqual(by('anthropic'), ['top_k', 'seed', 'verbosity'])
@@ -245,7 +245,7 @@ test('named where a provider’s dialect has no word for them, too', t => {
   t.deepEqual(by('mistral'), ['top_k', 'verbosity'])
 })
 
-test('added to the caller’s own bytes, which are not written anew', t => {
+test('sent in the caller’s bytes: fields of the gateway are inserted, nothing is serialised again', t => {
   const openai = providers.find(one => one.name === 'openai')!
   const raw = ' {"model":"a", "messages":[{"role":"user","content":"é"}],"seed":12345678901234567890}'
   const body = JSON.parse(raw)

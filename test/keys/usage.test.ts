@@ -75,7 +75,7 @@ test('what every period and group cost adds up to what was charged', async t => 
   t.deepEqual((await rowsOf('?granularity=total&model=gpt-5&provider=openai&type=chat'))[0]?.requests, 3)
 })
 
-test('listed in pages, and as CSV', async t => {
+test('listed in pages, and as CSV: usage by hour and model', async t => {
   const all = await rowsOf('?granularity=hour&group_by=model')
   const [first, second] = await Promise.all([
     usage('?granularity=hour&group_by=model&limit=2'),

@@ -35,7 +35,7 @@ const usage = (prompt: number, completion: number): Usage => ({
 })
 const used = (parts: Partial<Quantity>): Quantity => ({ ...zeroQuantity, ...parts })
 
-test('a price counts what it is a price of', t => {
+test('priced in nano-dollars: the quantity of each unit, with sizes, options and a minimum', t => {
   const spoken: Price = { unit: 'minute', usd: '0.006', added_by_option: { speakers: '0.004', keywords: '0.002' } }
   const cases: [Price, Partial<Quantity>, nano: bigint][] = [
     [{ unit: 'character', usd: '15' }, { characters: 1_000 }, 15_000_000n],
@@ -67,7 +67,7 @@ test('a price has its margin, and nothing costs nothing', t => {
     t.is(priceNano({ unit, usd: '7' }, zeroQuantity, 50_000n), 0n, unit)
 })
 
-test('twice as much never costs less, and never more than twice', t => {
+test('monotonic: twice the quantity costs at least the same and at most double', t => {
   const unit = fc.constantFrom('character', 'image', 'minute', 'second', 'flat')
   const quantity = fc.record({
     pieces: fc.nat(10),
@@ -232,7 +232,7 @@ test('every enabled row has a price of a unit that its kind counts', t => {
   }
 })
 
-test('what is reserved covers what is usual', t => {
+test('reserved is at least the documented usual usage of gpt-image-2 and gpt-4o-mini-tts', t => {
   const max = (kind: SyncKind, model: string, input: unknown) =>
     (syncKinds[kind] as unknown as SyncKindRow<unknown, unknown>).maxQuantity(input, modelOf(model))
   const image = max('image', 'gpt-image-2', inputOf('image', 'gpt-image-2', { prompt: 'x', n: 2 }))

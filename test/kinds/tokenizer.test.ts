@@ -63,7 +63,7 @@ const samples = [
   (pick: (n: number) => number) => String.fromCharCode(pick(0x10000)),
 ]
 
-test('the tokens of OpenAI’s vocabulary, for texts of every kind', async t => {
+test('equal to gpt-tokenizer: the token counts of random texts of every kind', async t => {
   const encoding = await BytePairEncoding.load()
   const random = seededRandom(7)
   const pick = (n: number) => Math.floor(random() * n)

@@ -172,7 +172,7 @@ test('16 calls at first, and no more without an answer', async t => {
   t.true(world.peak <= 16)
 })
 
-test('all there may be, and never more, while two workers are answered', async t => {
+test('128 in flight at most, 64 for each of two workers', async t => {
   const world = new World(t)
   const workers = [await world.worker(), await world.worker()]
   let isOver = false
@@ -469,7 +469,7 @@ test('a worker that closes keeps what its calls in flight occupy', async t => {
   t.is(world.total, 4)
 })
 
-test('a limit that is less than there are workers goes round', async t => {
+test('rotated: a limit of 1 between two workers', async t => {
   const world = new World(t, 1)
   const workers = [await world.worker(), await world.worker()]
   const served = new Set<Worker>()
@@ -484,7 +484,7 @@ test('a limit that is less than there are workers goes round', async t => {
   t.is(world.peak, 1)
 })
 
-test('what a worker had for a while, then a little, while Redis is away', async t => {
+test('kept until the lease ends, then two calls per worker, while Redis is away', async t => {
   const server = await privateRedis()
   t.teardown(() => server.stop())
   const world = new World(t, 8, patientLeaseMs, server.url)

@@ -16,7 +16,7 @@ test('calls of custom tools are calls, and their outputs responses, in chat and 
   ])
 })
 
-test('texts that are none are told as they are', t => {
+test('serialised as JSON: a thinking text that is no string', t => {
   const thinking = { type: 'thinking', thinking: { toString: 1 } }
   const { messages } = inputMessages({ messages: [{ role: 'assistant', content: [thinking] }] })
   t.deepEqual(messages, [{ role: 'assistant', parts: [{ type: 'reasoning', content: '{"toString":1}' }] }])

@@ -2,7 +2,7 @@ import Stripe from 'stripe'
 import { StripeEmulator, secretKey } from '../emulators/stripe.ts'
 import { test } from '../support/test.ts'
 
-test('the emulator is what the official library takes for Stripe', async t => {
+test('idempotent, refused and read as Stripe’s: the emulator by the official package', async t => {
   const stripe = await StripeEmulator.start()
   t.teardown(() => stripe.close())
   const { hostname, port } = new URL(stripe.url)

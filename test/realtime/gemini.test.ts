@@ -344,7 +344,7 @@ test('a report that is repeated within one answer counts for what it has more', 
   ])
 })
 
-test('ignored: what is not a report', t => {
+test('no usage from usageMetadata or frames of a wrong form', t => {
   const strange = [
     ...[null, [], 'x', 7, {}, { promptTokenCount: -1 }, { promptTokenCount: 1e300 }, { responseTokenCount: '12' }],
     { promptTokenCount: Number.NaN, promptTokensDetails: 'x' },

@@ -225,7 +225,7 @@ test('live: the length is the last that was reported, and never falls', t => {
   t.false(meter.hasPendingUsage)
 })
 
-test('live: what is delegated is the other model’s use, however it ends', t => {
+test('live: a delegated response is charged to its own model, whether completed, incomplete or failed', t => {
   for (const type of ['response.completed', 'response.incomplete', 'response.failed']) {
     const response = { id: 'resp_1', model: 'gpt-5.1-2025-11-13', usage: delegatedUsage }
     t.deepEqual(read(live.meter(), { type: 'response.event', event: { type, response } }), [
@@ -459,7 +459,7 @@ test('realtime: sound that a provider may answer by itself counts as the next pr
   t.true(send(meter, create())!.work.prompt.textBytes >= 900, 'text is not taken for sound')
 })
 
-test('realtime: what is written down is under way at its own model’s price, from its sound on', t => {
+test('realtime: a transcription is pending work of its model as soon as sound is appended', t => {
   const meter = realtime.meter()
   read(meter, settings({ model: 'whisper-1' }))
   send(meter, append(5))

@@ -236,7 +236,7 @@ test('between 0 and 1 for 10 MB of text, half a surrogate pair and nothing', t =
   t.true(difficulty(long) > difficulty(long.slice(0, 30)))
 })
 
-test('the features of a request give it when asked', t => {
+test('equal: the difficulty of a request’s features and of its text', t => {
   const request = chatRequest.parse({ model: 'auto', messages: [{ role: 'user', content: text }] }) as ChatRequest
   const features = chatFeatures(request, text.length)
   t.is(features.difficulty(), difficulty(text))

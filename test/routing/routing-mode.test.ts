@@ -6,7 +6,7 @@ import { test } from '../support/test.ts'
 
 const nowMs = 1_000
 
-test('a key is allowed what it would not be refused', t => {
+test('agree: allows() and authorise(), for any policy and scope', t => {
   const anyPolicy = fc.record(
     {
       revoked: fc.boolean(),

@@ -303,7 +303,7 @@ const opening = [
   ),
 ]
 
-test('the same holds for the deltas of Messages', t => {
+test('equal to parsed events: repeated content_block_delta of Messages, however they are cut', t => {
   const numRuns = fuzzRuns(1_000)
   let repeated = 0
   const stream = fc.record({

@@ -54,7 +54,7 @@ test('a call is written as it arrives once the one before it has ended; equal in
   t.deepEqual(typesOf(toolDelta(0, { arguments: '}' })), ['content_block_delta'])
 })
 
-test('mapped: stop reasons', async t => {
+test('mapped: finish_reason to stop_reason, each value', async t => {
   const stops = async (
     deltas: ChatDelta[],
     finish: ChatChunk['choices'][number]['finish_reason'],

@@ -76,7 +76,7 @@ test('each field of a request has its place in the chat request', t => {
   })
 })
 
-test('tool choices, strict schemas, and the output limit of the model', t => {
+test('mapped: tool_choice and strict; max_tokens lowered to the model’s limit', t => {
   const choice = (tool_choice: object) => translate({ tools: [tool], tool_choice }).tool_choice
   t.is(choice({ type: 'auto' }), 'auto')
   t.is(choice({ type: 'any' }), 'required')

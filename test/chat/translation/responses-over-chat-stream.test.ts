@@ -216,7 +216,7 @@ test('reasoning is content, or a summary if one is asked for; sealed state ends 
   }
 })
 
-test('what ends an answer early, and refusals', async t => {
+test('incomplete by length and filter, completed by a refusal: status and items of the last event', async t => {
   const ends = async (deltas: ChatDelta[], finish: FinishReason) => {
     const events = encode([...deltas.map(one => chunk(one)), chunk({}, finish)])
     assertOrdered(t, events)

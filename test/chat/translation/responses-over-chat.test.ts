@@ -108,7 +108,7 @@ test('each field of a request has its place in the chat request', t => {
   t.deepEqual(translate({ text: { format: { type: 'json_object' } } }).response_format, { type: 'json_object' })
 })
 
-test('efforts that a model does not take, and what cannot be translated', t => {
+test('400 naming the field for an unknown effort or text.format; an effort that the model lacks is left out', t => {
   t.is(translateFitted({ reasoning: { effort: 'xhigh' } }).reasoning_effort, 'xhigh')
   t.is(translateFitted({ reasoning: { effort: 'medium' } }, targetOf('gpt-4.1')).reasoning_effort, undefined)
   refuses(t, { reasoning: { effort: 'huge' } }, 'reasoning.effort', /must be one of none, minimal, low/)
@@ -207,7 +207,7 @@ test('system and developer messages at the start are the system prompt; later on
   refuses(t, { input: [{ role: 'system', content: [image] }] }, 'input.0.content.0.type', /Only user messages/)
 })
 
-test('images, files and sounds of the user, and what is refused', t => {
+test('translated: images, files and sounds of the user; 400 for others', t => {
   const parts = [
     { type: 'input_text', text: 'See' },
     { type: 'input_image', image_url: 'data:image/png;base64,aGk=', detail: 'low' },

@@ -49,7 +49,7 @@ queuedConformance(test, {
   },
 })
 
-test('started: the exact request', async t => {
+test('started at Akool: the exact request', async t => {
   const body = {
     source_url: 'https://files.example/face.png',
     target_url: 'https://files.example/clip.mp4',
@@ -76,7 +76,7 @@ test('completed: what was deducted is the invoice, priced by an operator’s row
   })
 })
 
-test('reported: every status and code', async t => {
+test('reported by Akool: every status and code', async t => {
   const result = (fields: object) => ({ code: 1000, msg: 'OK', data: { result: [{ _id: 'a', ...fields }] } })
   const done = { faceswap_status: 3, url: 'https://d.example/a.mp4', deduction_duration: 7, video_duration: 6.5 }
   await assertReports(t, answer => shown(answer, { id: 'a' }), [

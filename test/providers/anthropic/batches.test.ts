@@ -74,7 +74,7 @@ test('wrong parameters are the answer of their request, not of the batch', t =>
     { polls: 1 },
   ))
 
-test('known: whether each state is final', t =>
+test('known of Anthropic’s batches: whether each state is final', t =>
   using(async ({ emulator }, connection) => {
     for (const [processing_status, over] of Object.entries({ in_progress: false, canceling: false, ended: true })) {
       emulator.next(json(200, { id: 'msgbatch_1', processing_status }))

@@ -19,7 +19,7 @@ queuedConformance(test, { ...common, name: 'fal mesh', kind: 'mesh', call: () =>
 const videos = bench('fal', fal, 'video', startFal)
 const operation = { app: 'fal-ai/kling-video', request: 'r1', output: null }
 
-test('reported: every status of the queue', async t => {
+test('reported by fal: every status of the queue', async t => {
   await assertReports(t, answer => videos.shown(answer, operation), [
     [{ status: 'IN_QUEUE', queue_position: 2 }, 'pending'],
     [{ status: 'IN_PROGRESS', logs: [] }, 'pending'],

@@ -150,7 +150,7 @@ test('completed: the invoice is the real length, not the estimate', async t => {
   })
 })
 
-test('reported: every status of both kinds', async t => {
+test('reported by HeyGen: every status of both kinds', async t => {
   const done = { status: 'completed', video_url: 'https://v.example/a.mp4?X-Amz-Expires=1', duration: 9.25 }
   const failed = (failure_code: string | null, failure_message: string | null) => ({
     status: 'failed',

@@ -30,7 +30,7 @@ queuedConformance(test, {
   },
 })
 
-test('started: the exact request', async t => {
+test('started at Magic Hour: the exact request', async t => {
   const { path, headers, body } = await started(call())
   t.is(path, '/v1/face-swap')
   t.is(headers.authorization, 'Bearer secret-key-of-the-gateway:and-its-other-half')
@@ -68,7 +68,7 @@ test('completed: the invoice is what the completed project says, not the estimat
   })
 })
 
-test('reported: every status', async t => {
+test('reported by Magic Hour: every status', async t => {
   const done = { status: 'complete', credits_charged: 252, downloads: [{ url: 'https://d.example/a.mp4' }] }
   const error = (code: string, message: string) => ({ status: 'error', credits_charged: 0, error: { code, message } })
   await assertReports(t, answer => shown(answer, { id: 'a' }), [

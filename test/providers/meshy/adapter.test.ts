@@ -138,7 +138,7 @@ const done = {
 }
 const whole = { path: '/v1/image-to-3d', part: 'whole', id: 'a' }
 
-test('reported: every status', async t => {
+test('reported by Meshy: every status', async t => {
   await assertReports(t, answer => shown(answer, whole), [
     [{ status: 'PENDING', progress: 0, preceding_tasks: 4 }, 'pending'],
     [{ status: 'IN_PROGRESS', progress: 12 }, 'pending'],

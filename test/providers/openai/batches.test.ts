@@ -162,7 +162,7 @@ async function collected(source: ReturnType<typeof fileOf>): Promise<Uint8Array<
   return new Uint8Array(Buffer.concat(await (await source.open()).toArray()))
 }
 
-test('known: whether each state is final', t =>
+test('known of OpenAI’s batches: whether each state is final', t =>
   using(async ({ emulator }, connection) => {
     for (const [status, over] of Object.entries({
       validating: false,

@@ -61,7 +61,7 @@ test('400 for what this form has no field for, before anything is sent', async t
   for (const [given, param] of refusals) t.is(await refused(t, shapedCall(...given)), param)
 })
 
-test('reported: every status', async t => {
+test('reported by OpenAI: every status', async t => {
   const operation = { id: 'video_1' }
   await assertReports(t, answer => shown(answer, operation), [
     [{ id: 'video_1', status: 'queued', progress: 0 }, 'pending'],

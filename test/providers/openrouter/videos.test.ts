@@ -26,7 +26,7 @@ queuedConformance(test, {
 const { adapter, using, started, shown, refused } = bench('openrouter', openai, 'video', startOpenRouterVideos)
 const image = { type: 'image_url', image_url: { url: 'https://files.example/face.png' } }
 
-test('started: the exact request of every mode', async t => {
+test('started at OpenRouter: the exact request of every mode', async t => {
   const common = { model: 'acme/films', prompt: 'a fox', duration: 8, resolution: '720p' }
   const calls: [Parameters<typeof shapedCall>, object][] = [
     [[], common],
@@ -101,7 +101,7 @@ const behind = [
   ['JsonDecode response failed', 'server_error'],
 ]
 
-test('reported: every status', async t => {
+test('reported by OpenRouter: every status', async t => {
   const id = 'gen-vid-1'
   await assertReports(t, answer => shown(answer, { id }), [
     [{ id, status: 'pending' }, 'pending'],

@@ -120,7 +120,7 @@ test('400 for what the traits do not name, before anything is sent', async t => 
 const operation = { id: 'p1', output: null }
 const file = 'https://replicate.delivery/a/b.mp4'
 
-test('reported: every status and form of output', async t => {
+test('reported by Replicate: every status and form of output', async t => {
   await assertReports(t, answer => shown(answer, operation), [
     [{ status: 'starting' }, 'pending'],
     [{ status: 'processing' }, 'pending'],

@@ -27,7 +27,7 @@ queuedConformance(test, {
   },
 })
 
-test('started: the exact request of every model', async t => {
+test('started at Sync: the exact request of every model', async t => {
   for (const model of ['sync-3', 'lipsync-2', 'lipsync-2-pro']) {
     const { operation, path, headers, body } = await started(call(model))
     t.is(path, '/v2/generate')
@@ -63,7 +63,7 @@ test('400 for a still, before anything is sent', async t => {
   t.is(await refused(t, still), 'image_url')
 })
 
-test('reported: every status', async t => {
+test('reported by Sync: every status', async t => {
   const done = { status: 'COMPLETED', outputUrl: 'https://o.example/a.mp4', outputDuration: 3.2 }
   await assertReports(t, answer => shown(answer, { id: 'a' }), [
     [{ status: 'PENDING' }, 'pending'],

@@ -266,7 +266,7 @@ const states: [says: object, away: boolean][] = [
   [{ message: 'Client has encountered a connection error and is not queryable' }, true],
 ]
 
-test('told apart: what a store says that is away, and what it says of a mistake', t => {
+test('isOutage for each error of a store that is away, not for one of a statement', t => {
   for (const [says, away] of states) t.is(isOutage(Object.assign(new Error(''), says)), away, JSON.stringify(says))
 })
 

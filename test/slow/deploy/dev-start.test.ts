@@ -93,7 +93,7 @@ test.serial('stopped while PostgreSQL is being initialised: at once, and nothing
   await eventually(async () => (await leftBehind()).length === 0, 'what it started has ended')
 })
 
-test('an address is one that can be asked', t => {
+test('127.0.0.1 or [::1] in a printed URL for a host of 0.0.0.0, ::, ::1', t => {
   const hosts = ['0.0.0.0', '::', '::1', '127.0.0.1', 'localhost', '192.0.2.7']
   t.deepEqual(hosts.map(addressOf), ['127.0.0.1', '[::1]', '[::1]', '127.0.0.1', 'localhost', '192.0.2.7'])
 })

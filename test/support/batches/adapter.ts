@@ -161,7 +161,7 @@ export function batchConformance(test: Test, subject: Subject<BatchEmulator>): v
       { polls: 9, answers: 1 },
     ))
 
-  test('a look that fails says nothing of the batch', t =>
+  test('server_error, connection or invalid_response, and no end of the batch, when its status cannot be read', t =>
     using(async ({ emulator }, connection) => {
       const operation = await started(connection, 'one')
       for (const reply of [json(500, {}), text(503, 'busy'), reset, json(200, { hello: 'world' })]) {
