@@ -218,7 +218,7 @@ test.serial(
     const job = await submit(gateway, path, account.live, { ...body, provider: { timeout_ms: 3_600_000 } })
     await eventually(() => creates() === 1, 'the provider is asked')
     await gateway.services.db.job.update({ where: { id: job.id }, data: { deadlineAt: new Date(Date.now() - 1) } })
-    await keepHouse(gateway.services)
+    await runJobHousekeeping(gateway.services)
     t.like(await rowOf(gateway, job.id), { stage: 'starting', status: 'queued' })
     answered.resolve()
     const done = await over(gateway, account.live, path, job.id)
