@@ -150,6 +150,27 @@ export const servers: Record<string, Form> = {
     ],
     usage: { ...counted, ...cached },
   },
+  /** The first call has the index 1 (BerriAI/litellm#32759). */
+  'Bedrock’s Mantle': {
+    message: said => ({
+      role: 'assistant',
+      content: said.text ?? null,
+      reasoning: said.reasoning,
+      ...plainCalls(said),
+    }),
+    deltas: said => [
+      { role: 'assistant', content: '' },
+      ...parts(said.reasoning).map(reasoning => ({ reasoning })),
+      ...parts(said.text).map(toContent),
+      ...(said.calls ?? []).flatMap((call, position) => {
+        const index = position + 1
+        const begun = { index, id: `fc_${index}`, type: 'function', function: { name: call.name, arguments: '' } }
+        const rest = parts(argumentsOf(call)).map(text => ({ index, function: { arguments: text } }))
+        return [begun, ...rest].map(delta => ({ tool_calls: [delta] }))
+      }),
+    ],
+    usage: { ...counted, ...cached },
+  },
   /** Times have decimals (envoyproxy/ai-gateway#962), and an empty list is what a call without arguments has (n8n-io/n8n#25731). */
   SambaNova: {
     message: said => ({

@@ -8,7 +8,11 @@ import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { isOptionalText, withTextContent } from './answer.ts'
 import { assertCallCount, identifies, isGiven, typeOf, unnamedTool } from './tool-calls.ts'
 
-/** A call in progress. `index` and `id` are what clients see, `source` and `sourceId` the server's own. */
+/**
+ * A call in progress. `index` and `id` are what clients see, `source` and `sourceId` the server's own. Calls are numbered from 0 on in the
+ * order in which they begin: SDKs take the index as a place in a list, and GPT at Bedrock's Mantle numbers its first call 1
+ * (BerriAI/litellm#32759; also aws-samples/bedrock-access-gateway#134, QuantumNous/new-api#5229).
+ */
 type OpenCall = {
   index: number
   source: number
@@ -25,9 +29,7 @@ type OpenCall = {
 class ChoiceProgress {
   readonly calls: OpenCall[] = []
   /** What finds a call; null in the usual stream without any. */
-  #known: { bySource: Map<unknown, OpenCall>; indexes: Set<number>; ids: Set<string> } | null = null
-  /** The index after the highest one. */
-  nextIndex = 0
+  #known: { bySource: Map<unknown, OpenCall>; ids: Set<string> } | null = null
   hasRole = false
   hasFunctionCall = false
   hasFunctionArguments = false
@@ -35,16 +37,10 @@ class ChoiceProgress {
   /** Adds a call. Throws a ProviderError for more than an answer can have. */
   begin(call: OpenCall): void {
     assertCallCount(this.calls.push(call))
-    const { source, index, id } = call
-    this.#known ??= { bySource: new Map(), indexes: new Set(), ids: new Set() }
+    const { source, id } = call
+    this.#known ??= { bySource: new Map(), ids: new Set() }
     this.#known.bySource.set(source, call)
-    this.#known.indexes.add(index)
     this.#known.ids.add(id)
-    this.nextIndex = Math.max(this.nextIndex, index + 1)
-  }
-
-  hasIndex(index: number): boolean {
-    return this.#known?.indexes.has(index) ?? false
   }
 
   hasId(id: string): boolean {
@@ -135,17 +131,21 @@ export class AnswerDeltas {
 
 function areUsual(calls: readonly unknown[], progress: ChoiceProgress): boolean {
   assertCallCount(calls.length)
-  for (const call of calls) if (!isUsual(call, progress)) return false
+  let next = progress.calls.length
+  for (const call of calls) {
+    if (!isUsual(call, progress, next)) return false
+    if (!progress.at(call.index)) next++
+  }
   return calls.length < 2 || new Set(calls.map(call => (call as OpenCall).index)).size === calls.length
 }
 
-/** Whether a delta of a call is as OpenAI's: the first has all members, the others only add arguments. */
-function isUsual(call: unknown, progress: ChoiceProgress): boolean {
+/** Whether a delta of a call is as OpenAI's: the first has all members, the others only add arguments. `next`: the index of a new call. */
+function isUsual(call: unknown, progress: ChoiceProgress, next: number): call is Json {
   if (!isObject(call) || !Number.isInteger(call.index)) return false
   const { id, function: fn } = call
   const known = progress.at(call.index)
   if (known) return known.index === call.index && !isGiven(id) && (!isObject(fn) || continues(known, fn))
-  if (!identifies(id) || !isGiven(call.type)) return false
+  if (call.index !== next || !identifies(id) || !isGiven(call.type)) return false
   if (call.type !== 'function') return true
   if (!isObject(fn) || !isGiven(fn.name) || fn.name !== calledName(fn.name)) return false
   return typeof fn.arguments === 'string' && fn.arguments === beginningOf(fn.arguments) && !isEncodedText(fn.arguments)
@@ -194,8 +194,7 @@ function deltasOf(given: readonly Json[], progress: ChoiceProgress): Json[] {
 }
 
 function begun(given: Json, progress: ChoiceProgress): Json {
-  const isFree = Number.isInteger(given.index) && !progress.hasIndex(given.index as number)
-  const index = isFree ? (given.index as number) : progress.nextIndex
+  const index = progress.calls.length
   const id = identifies(given.id) && !progress.hasId(given.id) ? given.id : newId('call')
   const type = isGiven(given.type) ? given.type : typeOf(given)
   const fn = isObject(given.function) ? given.function : {}
