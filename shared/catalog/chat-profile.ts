@@ -39,6 +39,8 @@ export const chatProfile = z
     prefill: z.enum(['plain', 'trimmed', 'prefix', 'none']),
     /** Members of messages beside their role, content and tool calls; absent: all that the gateway sends. */
     message_fields: z.array(z.string().min(1)),
+    /** Whether earlier answers may have a refusal, a member or a part of its own; else it is sent as text. */
+    refusals: z.boolean(),
     /** Whether members of messages may be null. */
     null_fields: z.boolean(),
     /** Whether the content of messages may be a list of texts; that of users may be a list with others in any case. */

@@ -133,6 +133,7 @@ const defaults: ChatProfile = {
   assistant_first: true,
   user_after_tool: true,
   prefill: 'plain',
+  refusals: false,
   null_fields: false,
   list_content: true,
   image_urls: true,

@@ -10,7 +10,7 @@ import {
   refused,
   unprocessable,
 } from './chat-rule.ts'
-import { brokenArguments, emptyTexts, extraCallMembers } from './conversation-rules.ts'
+import { answerParts, brokenArguments, emptyAnswers, emptyTexts, extraCallMembers } from './conversation-rules.ts'
 import { Emulator, json, type Reply } from './emulator.ts'
 import { reply as answers } from './openai.ts'
 import { openaiRules } from './openai-chat-rules.ts'
@@ -124,6 +124,11 @@ const mistralFollowers: Record<string, string[]> = {
 }
 const mistral: Rule[] = [
   extraCallMembers,
+  answerParts,
+  emptyAnswers(
+    'https://github.com/OpenHands/OpenHands/issues/8685, https://github.com/solbrowse/extension/issues/16',
+    'Assistant message must have either content or tool_calls, but not none.',
+  ),
   {
     source: 'mistralai/client-python: models of messages; https://github.com/Gage-Technologies/mistral-go/pull/2',
     refusal: ({ messages }) =>
@@ -229,6 +234,10 @@ const mistral: Rule[] = [
 ]
 
 const deepseek: Rule[] = [
+  emptyAnswers(
+    'https://github.com/carlrobertoh/ProxyAI/issues/834, also with reasoning_content alone: https://github.com/OnesoftQwQ/opencode-go-copilot/issues/24',
+    'Invalid assistant message: content or tool_calls must be set',
+  ),
   {
     source: 'https://github.com/earendil-works/pi/issues/1048',
     refusal: ({ messages }) =>

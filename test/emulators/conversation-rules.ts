@@ -57,3 +57,34 @@ export const emptyTexts: Rule = {
         refused('Invalid request: text content is empty'),
     ),
 }
+
+/** An answer of the assistant without a word or a call; a refusal of its own is neither. `words`: those of the provider. */
+export function emptyAnswers(source: string, words: string): Rule {
+  return {
+    source,
+    refusal: ({ messages }) =>
+      firstOf<Any, Any>(
+        messages,
+        ({ role, content, tool_calls: calls }) =>
+          role === 'assistant' && !content?.length && !calls?.length && refused(words),
+      ),
+  }
+}
+
+/** Parts of an answer that are no text. */
+export const answerParts: Rule = {
+  source:
+    'mistralai/client-python: ContentChunk (text, image_url, document_url, reference, file, thinking, input_audio)',
+  refusal: ({ messages }) =>
+    firstOf<Any, Any>(messages, ({ role, content }, index) => {
+      const part = role === 'assistant' && Array.isArray(content) && content.find(({ type }: Any) => type === 'refusal')
+      return (
+        part &&
+        unprocessable(
+          'union_tag_invalid',
+          ['messages', index, role, 'content'],
+          `Input tag '${part.type}' found using 'type' does not match any of the expected tags`,
+        )
+      )
+    }),
+}

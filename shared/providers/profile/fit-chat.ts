@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { GatewayError } from '../../base/errors.ts'
+import { namesIn } from '../../base/names.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { canReason, profileOf, servesResponses } from '../../catalog/traits.ts'
 import type { ChatMessage, ChatRequest } from '../../kinds/chat.ts'
@@ -19,6 +20,7 @@ import {
   isPlainCall,
   type Part,
   textOf,
+  withRefusalAsText,
 } from './fit-contents.ts'
 import { fitAnswerSchema } from './fit-schema.ts'
 import { ClientToolsDecoder, fitTools, sentToolName, withClientTools } from './fit-tools.ts'
@@ -266,18 +268,9 @@ type ToolCall = NonNullable<AssistantMessage['tool_calls']>[number]
 type Json = Record<string, unknown>
 
 /** The members of messages that a profile restricts; the others are handled by the translation to the dialect. */
-const restricted = new Set([
-  'name',
-  'refusal',
-  'audio',
-  'function_call',
-  'prefix',
-  'partial',
-  'reasoning',
-  'reasoning_content',
-])
+const restricted = namesIn('name refusal audio function_call prefix partial reasoning reasoning_content')
 /** The members among these that the model would have read. */
-const noticeable = new Set(['name', 'prefix', 'partial'])
+const noticeable = namesIn('name prefix partial')
 
 /** The text of the assistant where a provider requires one between the results of tools and the user. */
 const betweenText = 'OK'
@@ -296,7 +289,8 @@ function fitMessages(fitting: Fitting): void {
   let sent: ChatMessage[] | null = null
   let before: ChatMessage | undefined
   for (let index = 0; index < messages.length; index++) {
-    const message = messages[index]!
+    const given = messages[index]!
+    const message = fitting.profile.refusals ? given : withRefusalAsText(given)
     if (fitter.isEmptyAnswer(message)) {
       sent ??= messages.slice(0, index)
       continue
@@ -306,7 +300,7 @@ function fitMessages(fitting: Fitting): void {
       sent ??= messages.slice(0, index)
       sent.push({ role: 'assistant', content: betweenText })
     }
-    if (fitted !== message) sent ??= messages.slice(0, index)
+    if (fitted !== given) sent ??= messages.slice(0, index)
     sent?.push(fitted)
     before = message
   }

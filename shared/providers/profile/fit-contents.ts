@@ -14,6 +14,24 @@ export function fitParts(given: readonly Part[], takesLists: boolean): readonly 
   return !takesLists && parts.every(isText) ? textOf(parts) : parts
 }
 
+/**
+ * An answer with its refusal as a text, in the words that the model has said; the same message if there is none. Without it the answer
+ * would be empty, which is refused: OpenAI's answers that refuse have no content (openai/openai-agents-js#1524).
+ */
+export function withRefusalAsText(message: ChatMessage): ChatMessage {
+  if (message.role !== 'assistant') return message
+  const { content, refusal } = message
+  if (!refusal && !(Array.isArray(content) && content.some(({ type }) => type === 'refusal'))) return message
+  if (!Array.isArray(content))
+    return { ...message, content: content ? `${content}\n${refusal}` : refusal!, refusal: undefined }
+  const parts = content.map(part => {
+    if (part.type !== 'refusal') return part
+    const { refusal: text, ...marks } = part
+    return { ...marks, type: 'text' as const, text }
+  })
+  return { ...message, content: refusal ? [...parts, { type: 'text', text: refusal }] : parts, refusal: undefined }
+}
+
 /** Whether a content says nothing. */
 export function isEmptyContent(content: string | readonly object[] | null | undefined): boolean {
   if (!Array.isArray(content)) return !content
