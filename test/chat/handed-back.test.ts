@@ -13,6 +13,7 @@ type Any = any
 
 const mistral = use(test, () => startChatProvider('mistral'))
 const moonshot = use(test, () => startChatProvider('moonshot'))
+const deepseek = use(test, () => startChatProvider('deepseek'))
 const bedrock = use(test, () => startBedrockEmulator({ tokens: [upstreamSecret] }))
 const world = use(test, () =>
   startWorld({
@@ -20,6 +21,8 @@ const world = use(test, () =>
     MISTRAL_BASE_URL: `${mistral.url}/v1`,
     MOONSHOT_API_KEY: upstreamSecret,
     MOONSHOT_BASE_URL: `${moonshot.url}/v1`,
+    DEEPSEEK_API_KEY: upstreamSecret,
+    DEEPSEEK_BASE_URL: `${deepseek.url}/v1`,
     AWS_BEARER_TOKEN_BEDROCK: upstreamSecret,
     BEDROCK_REGIONS: 'us-east-1',
     BEDROCK_US_EAST_1_BASE_URL: bedrock.url,
@@ -32,6 +35,7 @@ test.before(async () => {
 const providers: [model: string, provider: string, emulator: () => Emulator][] = [
   ['kimi-k2.5', 'moonshot', () => moonshot],
   ['mistral-large-3', 'mistral', () => mistral],
+  ['deepseek-v4-pro', 'deepseek', () => deepseek],
   ['gpt-4.1', 'openai', () => world.openai],
   ['gpt-5-mini', 'openrouter', () => world.openrouter],
   ['claude-haiku-4-5', 'anthropic', () => world.anthropic],
@@ -69,7 +73,7 @@ for (const [model, provider, emulator] of providers)
     test.serial(`200 from ${provider}, stream ${stream}: a call whose arguments are no JSON object`, async t => {
       const wrapped = (text: string) => {
         const value = { invalid_json: text }
-        return ['mistral', 'moonshot', 'openrouter'].includes(provider) ? JSON.stringify(value) : value
+        return ['mistral', 'moonshot', 'openrouter', 'deepseek'].includes(provider) ? JSON.stringify(value) : value
       }
       for (const given of [broken, '["Oslo"]']) {
         const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: given } }
@@ -132,6 +136,43 @@ test.serial('200: empty texts beside images and calls, which are left out', asyn
   })
   t.is(status, 200, text)
   t.deepEqual(sentTo(world.openai)[0].content, [image])
+})
+
+/** The texts of the second turn in a request, as its API has them. */
+function answerIn({ messages, contents }: Any): string[] {
+  const [, answer] = messages ?? contents
+  const parts = answer.parts ?? (Array.isArray(answer.content) ? answer.content : [{ text: answer.content }])
+  return parts.map(({ text, refusal }: Any) => text ?? refusal)
+}
+
+test.serial('200: a refusal of OpenAI’s models, a member or a part, is a text for all others', async t => {
+  const said = 'I cannot help.'
+  const forms = [
+    { content: null, refusal: said },
+    { content: '', refusal: said },
+    { content: [{ type: 'refusal', refusal: said }] },
+  ]
+  for (const form of forms)
+    for (const [model, provider, emulator] of providers) {
+      const messages = [user, { role: 'assistant', ...form }, { role: 'user', content: 'Why?' }]
+      const { status, text } = await post('/v1/chat/completions', { model, provider: { only: [provider] }, messages })
+      t.is(status, 200, `${provider}: ${text}`)
+      const sent = emulator().requests.at(-1)!.body as Any
+      if (provider === 'openai') t.deepEqual(sent.messages[1], messages[1])
+      else t.deepEqual(answerIn(sent), [said], provider)
+    }
+})
+
+test.serial('200: a refusal after a text, in one message', async t => {
+  const text = { type: 'text', text: 'Hm.' }
+  const refusal = { type: 'refusal', refusal: 'No.' }
+  for (const answer of [{ content: 'Hm.', refusal: 'No.' }, { content: [text, refusal] }])
+    for (const [model, provider, emulator] of providers.filter(([, name]) => name !== 'openai')) {
+      const messages = [user, { role: 'assistant', ...answer }, { role: 'user', content: 'Why?' }]
+      const { status, text } = await post('/v1/chat/completions', { model, provider: { only: [provider] }, messages })
+      t.is(status, 200, `${provider}: ${text}`)
+      t.is(answerIn(emulator().requests.at(-1)!.body).join('\n'), 'Hm.\nNo.', provider)
+    }
 })
 
 test.serial('200 from Mistral: calls with members that SDKs and other servers add, which are left out', async t => {
@@ -210,4 +251,46 @@ test.serial('200 from OpenAI’s Responses: its own items as they came', async t
     input.map(({ id }: Any) => id),
     [undefined, 'rs_1', 'fc_1', undefined, 'msg_1', undefined],
   )
+})
+
+const budget = { type: 'enabled', budget_tokens: 2_000 }
+const claude = { model: 'claude-haiku-4-5', provider: { only: ['anthropic'] }, max_tokens: 4_000, thinking: budget }
+const question = { role: 'user', content: 'Weather?' }
+const calling = (id: string) => ({ type: 'tool_use', id, name: 'weather', input: {} })
+const result = (id: string) => ({ role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: 'rain' }] })
+
+test.serial('200 from Claude, without its budget of thinking: a call of a model that does not think', async t => {
+  const text = { type: 'text', text: 'Let me look.' }
+  for (const turn of [
+    [{ role: 'assistant', content: [calling('a')] }, result('a')],
+    [{ role: 'assistant', content: [text, calling('a')] }, result('a')],
+    [
+      { role: 'assistant', content: [calling('a')] },
+      result('a'),
+      { role: 'assistant', content: [calling('b')] },
+      result('b'),
+    ],
+  ]) {
+    const { status, text, headers } = await post('/v1/messages', { ...claude, messages: [question, ...turn] })
+    t.is(status, 200, text)
+    t.is(headers.get('x-gateway-dropped'), 'thinking')
+    t.deepEqual((world.anthropic.requests.at(-1)!.body as Any).thinking, { type: 'disabled' })
+  }
+})
+
+test.serial('200 from Claude, with its budget of thinking: its own turn, and a new question', async t => {
+  const thought = { type: 'thinking', thinking: 'Hm.', signature: 'c2lnbmVk' }
+  const own = [{ role: 'assistant', content: [thought, calling('a')] }, result('a')]
+  for (const turn of [
+    own,
+    // As Claude answers where thinking is not interleaved.
+    [...own, { role: 'assistant', content: [calling('b')] }, result('b')],
+    [{ role: 'assistant', content: [{ type: 'redacted_thinking', data: 'EmwKAhgB' }, calling('a')] }, result('a')],
+    [{ role: 'assistant', content: [calling('a')] }, result('a'), { role: 'assistant', content: 'Rain.' }, question],
+  ]) {
+    const { status, text, headers } = await post('/v1/messages', { ...claude, messages: [question, ...turn] })
+    t.is(status, 200, text)
+    t.is(headers.get('x-gateway-dropped'), null)
+    t.deepEqual((world.anthropic.requests.at(-1)!.body as Any).thinking, budget)
+  }
 })

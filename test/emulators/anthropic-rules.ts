@@ -203,10 +203,14 @@ function checkThinking({ thinking, max_tokens, temperature, tool_choice, message
     'thinking.enabled.budget_tokens: Input should be greater than or equal to 1024',
   )
   refuse(thinking.budget_tokens >= max_tokens, '`max_tokens` must be greater than `thinking.budget_tokens`')
-  const last = messages.findLast((message: Any) => message.role === 'assistant')
-  const continues = blocks(messages.at(-1).content).some(block => block.type === 'tool_result')
-  const first = continues && blocks(last.content)[0]?.type
-  refuse(first && first !== 'thinking', `Expected \`thinking\` or \`redacted_thinking\`, but found \`${first}\``)
+  // anomalyco/opencode#3077; only the first message of a turn has to (anthropics/claude-cookbooks, extended_thinking_with_tool_use).
+  const hasResults = ({ content }: Any) => blocks(content).some(block => block.type === 'tool_result')
+  if (!hasResults(messages.at(-1))) return
+  const asked = messages.findLastIndex((message: Any) => message.role === 'user' && !hasResults(message))
+  const turn = messages.slice(asked + 1).find((message: Any) => message.role === 'assistant')
+  const first = blocks(turn.content)[0]?.type
+  const isThinking = first === 'thinking' || first === 'redacted_thinking'
+  refuse(!isThinking, `Expected \`thinking\` or \`redacted_thinking\`, but found \`${first}\``)
 }
 
 function checkMessages(messages: Any, betas: string): void {

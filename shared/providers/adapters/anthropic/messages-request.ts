@@ -28,7 +28,7 @@ const minBudgetTokens = 1024
  * The body for the provider: the client's bytes in their order, with the provider's name of the model, without the
  * members that are not sent (`dropped`: those that the client may miss), without the thinking of other models
  * (`ownThinking`), without those of betas that the provider does not take (`closed`), and, if the call's ceiling is lower, with that as `max_tokens`. A thinking budget has to be below
- * `max_tokens`, so it is lowered with it. Where too little is left, and where a budget requires thinking that was removed,
+ * `max_tokens`, so it is lowered with it. Where too little is left, and where a budget requires thinking that is not there,
  * thinking is disabled, and the edit of `context_management` that requires thinking is removed.
  */
 export function editedBody(
@@ -47,8 +47,10 @@ export function editedBody(
   const { upstream_model: model } = target.deployment
   if (body.model !== model) changes.model = model
   if (maxTokens !== null && maxTokens < body.max_tokens) Object.assign(changes, limitsOf(body, maxTokens))
-  if (body.thinking?.type === 'enabled' && continuesWithoutThinking(body, ownThinking))
+  if (body.thinking?.type === 'enabled' && continuesWithoutThinking(body, ownThinking)) {
     Object.assign(changes, disabledThinking(body))
+    dropped.push('thinking')
+  }
   const fitted = withFetchedImages(withFittedEnd(withFittedBlocks(body.messages, target), target), media)
   if (fitted !== body.messages || ownThinking.size > 0) changes.messages = withoutOwnThinking(fitted, ownThinking)
   if (body.cache_control && profileOf(target).cache_marks !== 'top_level') {

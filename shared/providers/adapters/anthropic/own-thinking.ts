@@ -65,14 +65,25 @@ export function cutOwnThinking(text: string, found: OwnThinking): string | null 
 }
 
 /**
- * Whether the conversation ends in results of tools whose calls would have no thinking before them, which the API
- * refuses while thinking has a budget.
+ * Whether the conversation ends in results of tools, in a turn whose first block would be no thinking, which the API refuses while
+ * thinking has a budget (anomalyco/opencode#3077, anthropics/claude-code#14264): the thinking is left out, or the model that made the calls
+ * has none. Later messages of a turn begin without it: “Claude will not output another thinking block until after the next
+ * non-tool_result user turn” (anthropics/claude-cookbooks, extended_thinking_with_tool_use).
  */
 export function continuesWithoutThinking({ messages }: Pick<MessagesRequest, 'messages'>, found: OwnThinking): boolean {
-  const at = messages.findLastIndex(({ role }) => role === 'assistant')
-  const { content = '' } = messages[at] ?? {}
-  if (at < 0 || !found.has(at) || typeof content === 'string') return false
-  const kept = content.filter((_, position) => !found.get(at)!.has(position))
-  const isThinking = kept[0]?.type === 'thinking' || kept[0]?.type === 'redacted_thinking'
-  return !isThinking && kept.some(({ type }) => type === 'tool_use')
+  const last = messages.at(-1)
+  if (!last || last.role === 'assistant' || !hasResults(last)) return false
+  const asked = messages.findLastIndex(message => message.role === 'user' && !hasResults(message))
+  for (let at = asked + 1; at < messages.length; at++) {
+    const { role, content } = messages[at]!
+    if (role !== 'assistant') continue
+    if (typeof content === 'string') return true
+    const first = content.find((_, position) => !found.get(at)?.has(position))
+    if (first) return !isBlock(first, 'thinking') && !isBlock(first, 'redacted_thinking')
+  }
+  return false
+}
+
+function hasResults({ content }: MessagesMessage): boolean {
+  return typeof content !== 'string' && content.some(block => isBlock(block, 'tool_result'))
 }
