@@ -5,6 +5,7 @@ import { isOutage, storeUnavailable } from '../io/outage.ts'
 import type { Target } from '../providers/contract.ts'
 import { refusalOf } from '../providers/own-key-health.ts'
 import { type FailureReason, isRequestFault, type ProviderError } from '../providers/provider-error.ts'
+import { isModelFault } from '../providers/toolkit/model-faults.ts'
 import type { Pause } from '../wallet/routing-record.ts'
 
 /** The client disconnected while the provider was working. */
@@ -144,9 +145,12 @@ const brokenMessages: Record<FailureCode, string> = {
   upstream_error: 'The provider’s answer broke off (premature close).',
 }
 
-/** Whether the fault may pass by itself: one of a provider or of ours, or a limit, but none that the operator must mend. */
-function isTransient({ status, needsOperator }: GatewayError): boolean {
-  return (status >= 500 || status === 429) && !needsOperator
+/**
+ * Whether the fault may pass by itself: one of a provider or of ours, of what a model wrote, or a limit, but none that the operator must
+ * mend.
+ */
+function isTransient({ status, code, needsOperator }: GatewayError): boolean {
+  return (status >= 500 || status === 429 || isModelFault(code)) && !needsOperator
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { GatewayError } from '../base/errors.ts'
 import { nameInMessages } from '../kinds/messages-members.ts'
 import { isRequestFault, ProviderError, type ReceivedError } from '../providers/provider-error.ts'
+import { isModelFault } from '../providers/toolkit/model-faults.ts'
 import { isBusy, messageInStream } from './failures.ts'
 
 /** Errors in the format of Anthropic's API, for the routes of its dialect. */
@@ -39,10 +40,10 @@ export function messagesErrorBody(failure: GatewayError, requestId: string): Mes
   return { type: 'error', error, request_id: requestId }
 }
 
-/** The error that ends a stream. Anthropic's streams have no `timeout_error`. */
+/** The error that ends a stream. Anthropic's streams have no `timeout_error`, and what a model wrote wrongly is not the request's fault. */
 function errorInMessages(failure: GatewayError, requestId: string) {
   const { error, ...body } = messagesErrorBody(failure, requestId)
-  const type = error.type === 'timeout_error' ? 'api_error' : error.type
+  const type = error.type === 'timeout_error' || isModelFault(failure.code) ? 'api_error' : error.type
   return { ...body, error: { ...error, type, message: messageInStream(failure) } }
 }
 

@@ -2,6 +2,7 @@ import { messageReply } from '../emulators/anthropic.ts'
 import { converseReply, startBedrockEmulator } from '../emulators/bedrock.ts'
 import type { Emulator, Reply } from '../emulators/emulator.ts'
 import { events, json } from '../emulators/emulator.ts'
+import { finished, piece } from '../emulators/gemini.ts'
 import { chatChunk } from '../emulators/openai.ts'
 import { dataOf, generationOf, startWorld, upstreamSecret } from '../support/chat/gateway.ts'
 import { test } from '../support/test.ts'
@@ -22,7 +23,7 @@ const world = use(test, () =>
   }),
 )
 test.beforeEach(() => {
-  for (const emulator of [world.openai, world.anthropic, bedrock]) emulator.reset()
+  for (const emulator of [world.openai, world.anthropic, world.gemini, bedrock]) emulator.reset()
 })
 
 const parameters = { type: 'object', properties: {} }
@@ -175,3 +176,49 @@ test.serial(
     t.false(text.includes('"finish_reason":"stop"'), text)
   },
 )
+
+const beginning = 'Let me edit the file:'
+/** As Gemini ends it: in whole, or with an event of its own. */
+const unreadable: Reply = (request, response) => {
+  const pieces = [piece(beginning), piece(null, 'MALFORMED_FUNCTION_CALL')]
+  const reply = request.path.includes(':streamGenerateContent')
+    ? events(pieces.map(one => `data: ${JSON.stringify(one)}\n\n`))
+    : finished('MALFORMED_FUNCTION_CALL', beginning)
+  return reply(request, response)
+}
+const malformed: [server: string, model: string, emulator: () => Emulator, reply: Reply][] = [
+  ['gemini', 'gemini-2.5-flash', () => world.gemini, unreadable],
+  [
+    'openai',
+    'gpt-4.1',
+    () => world.openai,
+    chatAnswer({ role: 'assistant', content: beginning }, 'malformed_function_call'),
+  ],
+]
+for (const [server, model, emulator, reply] of malformed)
+  for (const [path, { body, whole }] of Object.entries(dialects)) {
+    if (path === '/v1/responses' && server === 'openai') continue
+    test.serial(`400 or an event, from ${server} on ${path}: a text before a call that cannot be read`, async t => {
+      const { live: key } = await world.gateway.account()
+      const ask = async (stream: boolean) => {
+        const asked = { model, provider: { only: [server] }, stream, ...body }
+        const response = await world.gateway.fetch(path, { key, body: asked })
+        return { status: response.status, text: await response.text() }
+      }
+      emulator().next(reply, reply)
+      const failed = await ask(false)
+      t.is(failed.status, 400, failed.text)
+      t.is(JSON.parse(failed.text).error.code, 'tool_use_failed')
+      emulator().next(reply)
+      const again = await ask(false)
+      t.is(again.status, 200, again.text)
+      t.truthy(whole(JSON.parse(again.text)))
+      emulator().next(reply)
+      const { text } = await ask(true)
+      const errors = dataOf(text).flatMap((data: Any) => data.error ?? data.response?.error ?? [])
+      const { code, metadata, message, type } = errors.at(-1)
+      t.is(metadata?.code ?? code, 'tool_use_failed', text)
+      t.regex(message, /please retry your request/)
+      t.is(type ?? code, path === '/v1/messages' ? 'api_error' : 'server_error')
+    })
+  }

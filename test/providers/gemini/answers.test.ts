@@ -107,15 +107,7 @@ test('whole: text, reasoning, calls and images', t => {
   t.deepEqual(choices[0]!.message.images, [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }])
 })
 
-const troubles = [
-  'MALFORMED_FUNCTION_CALL',
-  'UNEXPECTED_TOOL_CALL',
-  'TOO_MANY_TOOL_CALLS',
-  'MALFORMED_RESPONSE',
-  'OTHER',
-  'LANGUAGE',
-  'SOMETHING_NEW',
-]
+const troubles = ['OTHER', 'LANGUAGE', 'SOMETHING_NEW']
 const filters = [
   'SAFETY',
   'RECITATION',
@@ -149,13 +141,30 @@ for (const [reason, withText, empty] of finishes) {
       t.deepEqual(folded(decode([nothing]).chunks).choices, answer([], reason).choices)
       t.is(answer([], reason).choices[0]?.finish_reason, empty as never)
     } else {
-      const isFault = reason.includes('CALL') || reason === 'MALFORMED_RESPONSE'
-      const expected = isFault ? 'model_fault' : 'invalid_response'
-      t.is(t.throws<ProviderError>(() => answer([], reason)).reason, expected)
-      t.is(t.throws<ProviderError>(() => decode([nothing])).reason, expected)
+      t.is(t.throws<ProviderError>(() => answer([], reason)).reason, 'invalid_response')
+      t.is(t.throws<ProviderError>(() => decode([nothing])).reason, 'invalid_response')
     }
   })
 }
+
+for (const [reason, code] of [
+  ['MALFORMED_FUNCTION_CALL', 'tool_use_failed'],
+  ['UNEXPECTED_TOOL_CALL', 'tool_use_failed'],
+  ['TOO_MANY_TOOL_CALLS', 'tool_use_failed'],
+  ['MALFORMED_RESPONSE', 'output_parse_failed'],
+] as const)
+  test(`finish: ${reason} is the model’s fault after text and after nothing, and tool_calls after a call`, t => {
+    for (const parts of [[], [{ text: 'Let me edit the file:' }]]) {
+      const whole = t.throws<ProviderError>(() => answer(parts, reason))
+      const streamed = t.throws<ProviderError>(() => decode([{ candidates: [candidate(parts, reason)] }]))
+      for (const { reason: fault, modelFault } of [whole, streamed])
+        t.deepEqual([fault, modelFault?.code], ['model_fault', code])
+    }
+    const called = [{ text: 'a' }, { functionCall: { name: 'w', args: {} } }]
+    t.is(answer(called, reason).choices[0]?.finish_reason, 'tool_calls')
+    const { chunks } = decode([{ candidates: [candidate(called, reason)] }])
+    t.is(chunks.at(-1)?.choices[0]?.finish_reason, 'tool_calls')
+  })
 
 test('content_filter when the prompt was blocked, whole and streamed', t => {
   const blocked = { promptFeedback: { blockReason: 'SAFETY' }, usageMetadata: { promptTokenCount: 8 } }

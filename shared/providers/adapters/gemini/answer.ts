@@ -122,21 +122,23 @@ export function piecesOf(parts: AnswerPart[] = []): Pieces {
 }
 
 /**
- * OpenAI's equivalent of Gemini's finish reason. Error reasons (MALFORMED_FUNCTION_CALL, OTHER, …) end a response like
- * STOP if it has output, and otherwise throw a ProviderError.
+ * OpenAI's equivalent of Gemini's finish reason. Throws a ProviderError `model_fault` for what the model wrote and cannot be used: text alone
+ * would be taken for a whole answer, and an agent would stop at “Let me edit the file:” (NousResearch/hermes-agent#83886,
+ * google-gemini/gemini-cli#12965). Calls that came before go on: their results lead to the next answer. Other reasons (OTHER, …) end a
+ * response like STOP if it has output, and otherwise throw as well.
  */
 export function finishReason(reason: string, output: { produced: boolean; called: boolean }): FinishReason {
   if (reason === 'MAX_TOKENS' || reason === 'CONTINUATION') return 'length'
   if (filtered.has(reason) || (withoutImage.has(reason) && !output.produced)) return 'content_filter'
-  if (reason !== 'STOP' && !output.produced) {
-    if (unusable.has(reason)) {
-      const message = `The model wrote something that cannot be used (${reason}).`
-      const code = reason === 'MALFORMED_RESPONSE' ? 'output_parse_failed' : 'tool_use_failed'
-      throw new ProviderError('model_fault', message, { modelFault: { code, generation: null } })
-    }
-    throw new ProviderError('invalid_response', `Gemini gave nothing and finished with ${reason}`)
+  if (output.called) return 'tool_calls'
+  if (unusable.has(reason)) {
+    const message = `The model wrote something that cannot be used (${reason}).`
+    const code = reason === 'MALFORMED_RESPONSE' ? 'output_parse_failed' : 'tool_use_failed'
+    throw new ProviderError('model_fault', message, { modelFault: { code, generation: null } })
   }
-  return output.called ? 'tool_calls' : 'stop'
+  if (reason !== 'STOP' && !output.produced)
+    throw new ProviderError('invalid_response', `Gemini gave nothing and finished with ${reason}`)
+  return 'stop'
 }
 
 /**

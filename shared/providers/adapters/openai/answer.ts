@@ -80,13 +80,20 @@ const finishReasons = new Map<unknown, FinishReason>([
 /** `abort` is vLLM's of an answer that its server stopped, for a restart or to make room (vllm-project/vllm#57082). */
 const failures = new Set<unknown>(['error', 'network_error', 'network-error', 'abort'])
 
+/** Gemini's of a call that it could not read, through OpenRouter, where the other reason is `error`, and proxies (BerriAI/litellm#23366). */
+const malformedCall = /^malformed_function_call$/i
+
 /**
  * A provider's finish reason as one of ours (an unknown one maps to `stop`). Throws a ProviderError when it reports a
- * failure. OpenRouter says `stop` of an answer that the server behind it broke off, whose own reason is beside it
+ * failure, of the server or of what its model wrote. OpenRouter says `stop` of an answer that the server behind it broke off, whose own reason is beside it
  * (earendil-works/pi#8511).
  */
 export function finishReason({ finish_reason: value, native_finish_reason: native }: Json): FinishReason {
-  for (const reason of [value, native]) {
+  for (const reason of [native, value]) {
+    if (typeof reason === 'string' && malformedCall.test(reason) && value !== 'tool_calls')
+      throw new ProviderError('model_fault', 'The model wrote a call that cannot be used.', {
+        modelFault: { code: 'tool_use_failed', generation: null },
+      })
     if (failures.has(reason))
       throw new ProviderError('server_error', 'The provider failed while it generated the answer.')
     if (reason === 'insufficient_system_resource')
