@@ -437,6 +437,29 @@ test.serial('a signature that Gemini refuses is sent once more without', async t
   t.deepEqual(parts, ['c2ln', 'skip_thought_signature_validator'])
 })
 
+test.serial('200 for calls of Gemini 2.5, which have no signature, at Gemini 3', async t => {
+  const { live: key } = await world.gateway.account({ usd: '10' })
+  const call = (id: string) => ({ functionCall: { id, name: 'f', args: {} } })
+  const result = (id: string) => ({ functionResponse: { id, name: 'f', response: { output: 'x' } } })
+  const own = { ...call('c'), thoughtSignature: Buffer.from('thought:x').toString('base64') }
+  const contents = [
+    ...hi.contents,
+    { role: 'model', parts: [{ text: 'Both.' }, call('a'), call('b')] },
+    { role: 'user', parts: [result('a'), result('b')] },
+    { role: 'model', parts: [own, call('d')] },
+    { role: 'user', parts: [result('c'), result('d')] },
+  ]
+  const response = await world.gateway.fetch(pathOf('gemini-3.5-flash'), { key, body: { contents } })
+  t.is(response.status, 200, await response.text())
+  const { contents: sent } = world.gemini.requests.at(-1)!.body as Any
+  const skipped = { ...call('a'), thoughtSignature: 'skip_thought_signature_validator' }
+  t.deepEqual(sent[1].parts, [{ text: 'Both.' }, skipped, call('b')])
+  t.deepEqual(sent[3].parts, [own, call('d')])
+  const older = await world.gateway.fetch(pathOf('gemini-2.5-flash'), { key, body: { contents } })
+  t.is(older.status, 200, await older.text())
+  t.deepEqual((world.gemini.requests.at(-1)!.body as Any).contents[1].parts[1], call('a'))
+})
+
 test.serial('200 for results of several calls in turns of their own, which Gemini gets as one turn', async t => {
   const { live: key } = await world.gateway.account({ usd: '10' })
   const call = (id: string) => ({ functionCall: { id, name: 'weather', args: { id } } })

@@ -104,9 +104,10 @@ export function editedBody(call: GenerateCall): { body: Buffer | string; dropped
     changes.generationConfig = { ...generationConfig, maxOutputTokens: maxTokens }
   const signs = target.deployment.traits?.thinking === 'level'
   const refused = call.reasoning?.refused === true
-  const contents = changedItems(withResultsInOneTurn(body.contents), content =>
-    changedParts(content, part => withImage(withOwnState(part, { signs, refused }), media)),
-  )
+  const contents = changedItems(withResultsInOneTurn(body.contents), content => {
+    const read = changedParts(content, part => withImage(withOwnState(part, { signs, refused }), media))
+    return signs ? withSignedCall(read) : read
+  })
   if (contents !== body.contents) changes.contents = contents
   return { body: editBody(raw, body, changes), dropped }
 }
@@ -155,6 +156,16 @@ function withOwnState(part: GeminiPart, { signs, refused }: { signs: boolean; re
   if (signature === undefined || !(refused || isOwnSignature(signature))) return part
   if (part.thought) return null
   return part.functionCall && signs ? { ...others, thoughtSignature: lostSignature } : others
+}
+
+/**
+ * The content whose first call has a signature, which Gemini 3 and newer require ("Function call is missing a thought_signature"): calls
+ * of Gemini 2.5 have none, nor have those of a history that was stored without (vercel/ai#15550, pipecat-ai/pipecat#5809).
+ */
+function withSignedCall(content: GeminiContent): GeminiContent {
+  const first = content.parts?.find(({ functionCall }) => functionCall)
+  if (!first || first.thoughtSignature) return content
+  return changedParts(content, part => (part === first ? { ...part, thoughtSignature: lostSignature } : part))
 }
 
 function signaturesIn({ body, reasoning }: GenerateCall): { own: boolean; sent: boolean } {
