@@ -121,6 +121,58 @@ for (const stream of [false, true]) {
   })
 }
 
+const unverified = (what: string, param: string) => ({
+  message: `Your organization must be verified to ${what}. Please go to: https://platform.openai.com/settings/organization/general and click on Verify Organization.`,
+  ...{ type: 'invalid_request_error', param, code: 'unsupported_value' },
+})
+/** What a provider refuses to the operator's account, with the status of a bad request. */
+const ofAccount: [name: string, path: string, model: string, emulator: 'openai' | 'anthropic', reply: Reply][] = [
+  // continuedev/continue#8209, Lamb-Project/lamb#54
+  [
+    'streams',
+    '/v1/chat/completions',
+    'gpt-5-mini',
+    'openai',
+    json(400, { error: unverified('stream this model', 'stream') }),
+  ],
+  // continuedev/continue#9607, home-assistant/core#160212
+  [
+    'summaries of reasoning',
+    '/v1/responses',
+    'gpt-5-mini',
+    'openai',
+    json(400, { error: unverified('generate reasoning summaries', 'reasoning.summary') }),
+  ],
+  // anthropics/claude-code#19028
+  [
+    'everything, as it is disabled',
+    '/v1/messages',
+    'claude-haiku-4-5',
+    'anthropic',
+    json(400, {
+      type: 'error',
+      error: { type: 'invalid_request_error', message: 'This organization has been disabled.' },
+    }),
+  ],
+]
+for (const [name, path, model, provider, reply] of ofAccount)
+  test.serial(
+    `502, or 200 from another provider, where ${provider} refuses the operator’s account ${name}`,
+    async t => {
+      const body = path === '/v1/responses' ? { model, input: 'Hello' } : saying(model, 'Hello', { max_tokens: 50 })
+      world[provider].next(reply, reply, reply)
+      const alone = await ask({ ...body, provider: { only: [provider] } }, path)
+      t.is(alone.status, 502, alone.text)
+      t.notRegex(alone.text, /verif|disabled/i)
+      world[provider].reset()
+      world[provider].next(reply)
+      const order = [provider, 'openrouter']
+      const served = await ask({ ...body, provider: { order, only: order } }, path)
+      t.is(served.status, 200, served.text)
+      t.is(served.headers.get('x-gateway-provider'), 'openrouter')
+    },
+  )
+
 const toolFailed = {
   message: 'Failed to call a function. Please adjust your prompt.',
   type: 'invalid_request_error',

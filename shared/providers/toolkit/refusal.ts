@@ -53,10 +53,12 @@ export function refusal(
  * (langchain-ai/langchain-google#593), "Malformed publisher model name" (Ikalus1988/MisakaNet#1472), "Publisher Model … is not servable
  * in region …" with the status of a failed precondition. Amazon Bedrock also says so of an account without access in a region: "Operation not
  * allowed" (langgenius/dify#7488, kirodotdev/Kiro#11191), "Your account is not authorized to invoke this API operation."
- * (aws-samples/amazon-bedrock-audio-summarizer#3).
+ * (aws-samples/amazon-bedrock-audio-summarizer#3). OpenAI of a model, its streams or its summaries of reasoning, which it gives to verified
+ * organisations only: "Your organization must be verified to …" (continuedev/continue#8209, #9607, receptron/mulmocast-app#1090). Alibaba:
+ * "Access to model denied." (QwenLM/qwen-code#9605). Other models of such an account are served, so its key stays in use.
  */
 const absentModel =
-  /model identifier is invalid|on-demand throughput isn.t supported|isn.t supported on this route|does not support the '\/v1\/\S+' api|access to the model with the specified model id|^model access is denied|not allowed to use publisher model|malformed publisher model name|is not servable in region|^operation not allowed\.?$|account is not authorized to invoke this api operation/i
+  /model identifier is invalid|on-demand throughput isn.t supported|isn.t supported on this route|does not support the '\/v1\/\S+' api|access to the model with the specified model id|^model access is denied|not allowed to use publisher model|malformed publisher model name|is not servable in region|^operation not allowed\.?$|account is not authorized to invoke this api operation|^your organization must be verified to |^access to model denied\b/i
 
 /** Whether a provider's message says that it does not serve the model to this account. */
 export function isAbsentModel(message: string): boolean {

@@ -23,6 +23,8 @@ const byType: Record<string, FailureReason> = {
 /** The API reports these as generic invalid requests; only the message distinguishes them. */
 const byMessage: [RegExp, FailureReason][] = [
   [/^your credit balance|^you have reached your specified .{0,40}usage limit/i, 'quota'],
+  // anthropics/claude-code#19028, CherryHQ/cherry-studio#3340
+  [/^this organization has been disabled/i, 'auth'],
   [/^output blocked by content filter/i, 'content_filter'],
 ]
 

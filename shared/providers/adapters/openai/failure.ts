@@ -15,6 +15,8 @@ const byCode = new Map<string, FailureReason>([
   ['billing_hard_limit_reached', 'quota'],
   ['payment_required', 'quota'],
   ['billing_error', 'quota'],
+  // OpenAI, with 429 (BerriAI/litellm#2743).
+  ['billing_not_active', 'quota'],
   // Alibaba (hsliuping/TradingAgents-CN#170), BytePlus (coze-dev/coze-studio#2195).
   ['Arrearage', 'quota'],
   ['AccountOverdueError', 'quota'],
@@ -41,6 +43,10 @@ const byCode = new Map<string, FailureReason>([
   ['organization_restricted', 'auth'],
   ['model_not_found', 'model_unavailable'],
   ['model_decommissioned', 'model_unavailable'],
+  // Groq: terms that the organisation has not accepted, with 400, and models that it has blocked, with 403.
+  ['model_terms_required', 'model_unavailable'],
+  ['model_permission_blocked_org', 'model_unavailable'],
+  ['model_permission_blocked_project', 'model_unavailable'],
   // Azure: a deployment that is not there, or is of a model without this route.
   ['DeploymentNotFound', 'model_unavailable'],
   ['OperationNotSupported', 'model_unavailable'],
@@ -55,10 +61,12 @@ const byCode = new Map<string, FailureReason>([
 
 /**
  * Meanings of a `type` that say more than the status, where there is no code: Moonshot's (anomalyco/opencode#25458,
- * MoonshotAI/kimi-cli#1002).
+ * MoonshotAI/kimi-cli#1002); OpenAI's of a 429 (Chanzhaoyu/chatgpt-web#1273, ayaka14732/ChatGPTAPIFree#38).
  */
 const byType = new Map<string, FailureReason>([
   ['exceeded_current_quota_error', 'quota'],
+  ['billing_not_active', 'quota'],
+  ['access_terminated', 'auth'],
   ['content_filter', 'content_filter'],
 ])
 
