@@ -112,7 +112,8 @@ export const chatProfile = z
     stream_with_format: z.boolean(),
     /**
      * The subset of JSON Schema. `with_properties`: objects state their properties. `closed_objects`: objects permit no
-     * others, and only the keywords of a grammar are known. `bare_references`: nothing stands beside a `$ref`. `typed_nodes`:
+     * others, and only the keywords of a grammar are known. `bare_references`: nothing stands beside a `$ref`, and there are neither
+     * `definitions`, `allOf` nor `patternProperties`. `typed_nodes`:
      * each node states its type, as Moonshot's dialect requires. `bare_root`: a tool's parameters state their properties and which are
      * required, and nothing else, so that there are no definitions to refer to.
      */

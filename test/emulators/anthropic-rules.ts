@@ -1,4 +1,4 @@
-import { claudeSchemaFault } from './schema-rules.ts'
+import { claudeGrammarFault, claudeSchemaFault } from './schema-rules.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies come in every shape
 type Any = any
@@ -93,37 +93,18 @@ function checkFields(body: Any, version: string, betas: string): void {
   refuse(badFormat, 'output_config.format: Field required')
 }
 
-/** Keywords that the grammar of structured outputs lacks, by type: the texts of agentjido/req_llm#302, BerriAI/litellm#20813. */
-const refusedKeywords: Record<string, string[]> = {
-  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
-  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
-  string: ['minLength', 'maxLength'],
-  array: ['maxItems', 'uniqueItems'],
-}
-
 function checkSchemas({ output_config, output_format, tools }: Any): void {
   const fault = claudeSchemaFault(tools ?? [], output_config?.format?.schema ?? output_format?.schema)
   refuse(fault, fault!)
-  if (output_format) checkSchema(output_format.schema, 'output_format.schema')
-  if (output_config?.format) checkSchema(output_config.format.schema, 'output_config.format.schema')
-  for (const [index, tool] of (tools ?? []).entries())
-    if (tool.strict) checkSchema(tool.input_schema, `tools.${index}.custom`)
-}
-
-function checkSchema(schema: Any, at: string): void {
-  if (typeof schema !== 'object' || schema === null) return
-  if (Array.isArray(schema)) {
-    for (const one of schema) checkSchema(one, at)
-    return
+  const compiled: [schema: Any, at: string][] = [
+    [output_format?.schema, 'output_format.schema'],
+    [output_config?.format?.schema, 'output_config.format.schema'],
+    ...(tools ?? []).map((tool: Any, index: number) => [tool.strict && tool.input_schema, `tools.${index}.custom`]),
+  ]
+  for (const [schema, at] of compiled) {
+    const grammarFault = claudeGrammarFault(schema, at)
+    refuse(grammarFault, grammarFault!)
   }
-  const isOpen = schema.type === 'object' && schema.additionalProperties !== false
-  refuse(isOpen, `${at}: For 'object' type, 'additionalProperties' must be explicitly set to false`)
-  const found = (refusedKeywords[schema.type] ?? []).filter(name => name in schema)
-  refuse(found.length > 0, `${at}: For '${schema.type}' type, properties ${found.join(', ')} are not supported`)
-  // ghostlobster/memorize-everything#93
-  const isBounded = schema.type === 'array' && schema.minItems > 1
-  refuse(isBounded, `${at}: For 'array' type, 'minItems' values other than 0 or 1 are not supported`)
-  for (const value of Object.values(schema)) checkSchema(value, at)
 }
 
 const samplingIsExclusive = /^claude-(opus|sonnet|haiku)-4-[156]/

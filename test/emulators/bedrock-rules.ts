@@ -3,7 +3,7 @@
  * (`data/bedrock-runtime/2023-09-30/service-2.json`); each other rule has the report in which it was seen.
  */
 
-import { claudeSchemaFault } from './schema-rules.ts'
+import { claudeGrammarFault, claudeSchemaFault } from './schema-rules.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape
 type Any = any
@@ -257,8 +257,10 @@ function modelFault(body: Any, model: string): Fault | null {
   if (isClaude && settings.temperature !== undefined && settings.topP !== undefined)
     return returned('`temperature` and `top_p` cannot both be specified for this model. Please use only one.')
   const schema = outputConfig?.textFormat?.structure?.jsonSchema?.schema
-  const tooLarge = isClaude && schema ? claudeSchemaFault([], JSON.parse(schema)) : null
-  if (tooLarge) return returned(tooLarge)
+  const compiled = isClaude && schema ? JSON.parse(schema) : null
+  const schemaFault =
+    compiled && (claudeSchemaFault([], compiled) ?? claudeGrammarFault(compiled, 'output_config.format.schema'))
+  if (schemaFault) return returned(schemaFault)
   if (outputConfig?.textFormat && withoutSchemas.test(model))
     return returned('output_config.format: Extra inputs are not permitted')
   // vercel/ai, issue-17267-tool-choice-conflict.json

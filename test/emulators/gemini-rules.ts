@@ -1,3 +1,5 @@
+import { geminiReferenceFault } from './schema-rules.ts'
+
 /** What the Gemini API refuses, with its words. Bodies are of unknown shape until checked. */
 // biome-ignore lint/suspicious/noExplicitAny: requests may have any shape
 type Json = any
@@ -86,7 +88,10 @@ function referenceFault({ contents, tools, generationConfig }: Json): string | n
   if (inResult) return 'referenced name does not match to a display_name'
   const hasMore = (node: Json) => Object.keys(node).some(name => !name.startsWith('$'))
   const isBad = findReference([tools ?? [], generationConfig?.responseJsonSchema ?? {}], hasMore)
-  return isBad ? "reference can only contain properties starting with '$' when $ref is present" : null
+  if (isBad) return "reference can only contain properties starting with '$' when $ref is present"
+  const declarations = (tools ?? []).flatMap((tool: Json) => tool.functionDeclarations ?? [])
+  const schemas = declarations.map((one: Json) => one.parametersJsonSchema)
+  return first([...schemas, generationConfig?.responseJsonSchema], geminiReferenceFault)
 }
 
 function findReference(node: Json, matches: (node: Json) => boolean): boolean {

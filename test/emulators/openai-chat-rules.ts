@@ -10,7 +10,7 @@ import {
   tooLong,
 } from './chat-rule.ts'
 import { effortsOf, isReasoner } from './openai-responses.ts'
-import { lookaroundFault, openAiSchemaFault } from './schema-rules.ts'
+import { lookaroundFault, openAiSchemaFault, propertyNamesFault } from './schema-rules.ts'
 
 /** The fields of OpenAI's chat completions: openai-node, resources/chat/completions/completions.ts */
 const openAiFields = new Set(
@@ -76,7 +76,8 @@ export const openaiRules: readonly Rule[] = [
   {
     source: 'schema-rules.ts',
     refusal: ({ response_format: format }) => {
-      const fault = lookaroundFault(format?.json_schema?.schema)
+      const { name, schema } = format?.json_schema ?? {}
+      const fault = lookaroundFault(schema) ?? propertyNamesFault(name, schema)
       return fault && refused(fault, 'response_format', 'invalid_json_schema')
     },
   },

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
 import { json, type Reply } from './emulator.ts'
 import { refusalOfTier, tierOf } from './openai-tiers.ts'
-import { lookaroundFault } from './schema-rules.ts'
+import { lookaroundFault, propertyNamesFault } from './schema-rules.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape, as they came over the wire
 type Body = any
@@ -114,8 +114,9 @@ function settingFault(body: Body): Reply | null {
       'max_output_tokens',
       'integer_below_min_value',
     )
-  const lookaround = lookaroundFault(body.text?.format?.schema)
-  if (lookaround) return invalid(lookaround, 'text.format.schema', 'invalid_json_schema')
+  const { name: formatName, schema } = body.text?.format ?? {}
+  const schemaFault = lookaroundFault(schema) ?? propertyNamesFault(formatName, schema)
+  if (schemaFault) return invalid(schemaFault, 'text.format.schema', 'invalid_json_schema')
   for (const name of ['user', 'prompt_cache_key', 'safety_identifier'])
     if (body[name]?.length > 64) return tooLong(name, body[name])
   return null

@@ -75,6 +75,35 @@ function grammarFault(strict: Any[], format: Any): string | null {
   return [...strict, format].some(isRecursive) ? 'Too many recursive definitions in schema' : null
 }
 
+/**
+ * Keywords that the grammar of structured outputs lacks, by type: the texts of agentjido/req_llm#302, BerriAI/litellm#20813; of
+ * objects as @anthropic-ai/sdk leaves them out (`transform-json-schema`).
+ */
+const refusedKeywords: Record<string, string[]> = {
+  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  string: ['minLength', 'maxLength'],
+  array: ['maxItems', 'uniqueItems'],
+  object: ['patternProperties', 'propertyNames', 'minProperties', 'maxProperties'],
+}
+
+/** What Anthropic says of one schema that it compiles to a grammar, or null. */
+export function claudeGrammarFault(schema: Any, at: string): string | null {
+  for (const { schema: node } of nodesOf(schema)) {
+    // "an open record is rejected by Anthropic either way": veryfront/veryfront-code#3918
+    if (node.type === 'object' && node.additionalProperties !== false)
+      return `${at}: For 'object' type, 'additionalProperties' must be explicitly set to false`
+    const found = (refusedKeywords[node.type] ?? []).filter(name => name in node)
+    if (found.length > 0) return `${at}: For '${node.type}' type, properties ${found.join(', ')} are not supported`
+    // ghostlobster/memorize-everything#93
+    if (node.type === 'array' && node.minItems > 1)
+      return `${at}: For 'array' type, 'minItems' values other than 0 or 1 are not supported`
+    // platform.claude.com, structured outputs: "`allOf` with `$ref` not supported" (quoted by hexdocs.pm/lang_schema)
+    if (node.allOf?.some((part: Any) => part.$ref)) return `${at}: allOf with $ref is not supported`
+  }
+  return null
+}
+
 function isRecursive(schema: Any): boolean {
   const defs = { ...schema?.definitions, ...schema?.$defs }
   const nameOf = (node: Any) =>
@@ -110,6 +139,22 @@ export function openAiSchemaFault(name: string, schema: Any): string | null {
       return invalid(`${context}, array schema missing items.`)
   }
   return null
+}
+
+/** vercel/ai#20621 (formats that are not strict, too), mastra-ai/mastra#20977. */
+export function propertyNamesFault(name: string, schema: Any): string | null {
+  const found = nodesOf(schema).find(({ schema: node }) => node.propertyNames !== undefined)
+  const context = found?.path.map(part => `'${part}'`).join(', ')
+  return found
+    ? `Invalid schema for response_format '${name}': In context=(${context}), 'propertyNames' is not permitted.`
+    : null
+}
+
+/** google-gemini/gemini-cli#13326; the list of ai.google.dev/api/generate-content, responseJsonSchema, has `$defs` only. */
+export function geminiReferenceFault(schema: Any): string | null {
+  const defs = Object.keys(schema?.$defs ?? {}).map(name => `#/$defs/${name}`)
+  const found = nodesOf(schema).find(({ schema: { $ref = '#' } }) => $ref !== '#' && !defs.includes($ref))
+  return found ? `reference to undefined schema at ${found.path.join('.') || 'top level'}` : null
 }
 
 /** vercel/ai#21037 and SmartBear/smartbear-mcp#491 of tools, existential-birds/daydream#304 of formats. */

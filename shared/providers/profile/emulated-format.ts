@@ -3,8 +3,11 @@ import { canReason, profileOf } from '../../catalog/traits.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, ToolCall } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
 import { ChatHoldingDecoder, type SseEvent, type StreamDecoder } from '../stream-decoder.ts'
+import { fitFormatSchema, isOpenRecord } from './fit-schema.ts'
+import { withSystemLine } from './fitting.ts'
 import { GrammarBudget } from './grammar-budget.ts'
 import { JsonText } from './json-text.ts'
+import { SchemaGrowth } from './merge-alternatives.ts'
 
 /**
  * JSON answers of models that have no format for them (docs/decisions/structured-output.md). By `tool`: the model has to call
@@ -23,10 +26,16 @@ export function emulationOf(body: ChatRequest, target: Target): Exclude<Structur
   return canForceTool(body, target) ? 'tool' : 'prompt'
 }
 
-/** Whether a target compiles the schema of a format. */
+/**
+ * Whether a target compiles the schema of a format to what the schema says. Where objects are closed, a dictionary would be empty
+ * (pydantic/pydantic-ai#4117).
+ */
 function compiles(format: Format, target: Target): boolean {
-  const { grammar_limits: limits } = profileOf(target)
-  return !limits || format.type !== 'json_schema' || new GrammarBudget(limits).add(schemaOf(format), 'answer')
+  const { grammar_limits: limits, schema: dialect } = profileOf(target)
+  const schema = schemaOf(format)
+  if (!schema || (!limits && dialect !== 'closed_objects')) return true
+  const fitted = fitFormatSchema(schema, dialect, new SchemaGrowth())
+  return !fitted.losesAnswers && (!limits || new GrammarBudget(limits).add(fitted.schema, 'answer'))
 }
 
 /** Whether a target has a format of answers itself, for a request with these tools. */
@@ -59,7 +68,9 @@ function canForceTool({ response_format: format, tools, tool_choice: choice, ...
   if (body.functions?.length || (tools?.length ?? 0) >= maxTools) return false
   // What the client itself forces is a call of its tools, not an answer.
   if (tools?.length && choice !== undefined && choice !== 'auto' && choice !== 'none') return false
-  return rootOf(format) === 'object' && schemaOf(format) !== null
+  const schema = schemaOf(format)
+  if (!schema || (profile.schema === 'bare_root' && isOpenRecord(schema))) return false
+  return rootOf(format) === 'object'
 }
 
 /** What says in a provider's own words whether a model thinks. */
@@ -133,16 +144,6 @@ function withFormatInPrompt({ response_format: format, ...body }: ChatRequest, t
   const jsonMode = hasMode && rootOf(format) === 'object'
   const messages = withSystemLine(body.messages, line)
   return { ...body, messages, ...(jsonMode && { response_format: { type: 'json_object' as const } }) }
-}
-
-/** Adds a line to the system prompt. */
-export function withSystemLine(messages: ChatRequest['messages'], line: string): ChatRequest['messages'] {
-  const [first, ...others] = messages
-  if (first?.role !== 'system' && first?.role !== 'developer') return [{ role: 'system', content: line }, ...messages]
-  const { content } = first
-  const added =
-    typeof content === 'string' ? `${content}\n\n${line}` : [...content, { type: 'text' as const, text: line }]
-  return [{ ...first, content: added }, ...others]
 }
 
 /** The answer as one of a model that has the format. */

@@ -10,7 +10,8 @@ import { parseableArguments } from '../toolkit/call-arguments.ts'
 import { CallIds } from './call-ids.ts'
 import { fitSettings } from './fit-chat.ts'
 import { fitFormatSchema, fitParametersSchema } from './fit-schema.ts'
-import { Fitting, SchemaGrowth } from './fitting.ts'
+import { Fitting } from './fitting.ts'
+import { SchemaGrowth } from './merge-alternatives.ts'
 
 type Changes = Partial<Record<keyof ResponsesRequest, unknown>>
 /** The members of a request that have to differ; an undefined one is not sent. */

@@ -1,14 +1,15 @@
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { isStrict } from '../toolkit/is-strict.ts'
-import type { Fitting, SchemaGrowth } from './fitting.ts'
-import { AlternativesMerger } from './merge-alternatives.ts'
+import { closedNode } from './closed-node.ts'
+import type { Fitting } from './fitting.ts'
+import { AlternativesMerger, type SchemaGrowth } from './merge-alternatives.ts'
 import {
-  anthropicNode,
   type FitNode,
   type FittedSchema,
   geminiNode,
   inDraft2020,
+  type Lose,
   openAiNode,
   patternNode,
   resolvedNode,
@@ -18,12 +19,15 @@ import { typedNode } from './typed-node.ts'
 
 type Dialect = ChatProfile['schema']
 
+/** `losesAnswers`: the sent schema refuses some that the given one permits. */
+type FittedNodes = FittedSchema & { losesAnswers: boolean }
+
 /** Deeper schemas are sent as they are. */
 const maxDepth = 64
 
 const nodes: Record<Dialect, FitNode> = {
   with_properties: openAiNode,
-  closed_objects: anthropicNode,
+  closed_objects: closedNode,
   bare_references: geminiNode,
   typed_nodes: typedNode,
   bare_root: resolvedNode,
@@ -33,7 +37,7 @@ const nodes: Record<Dialect, FitNode> = {
  * Fits a JSON Schema to the subset that a provider accepts; the same object if it does. What is left out is told in the
  * description, which the model reads. Null as dialect: any schema of the present draft.
  */
-function fitSchema(schema: Schema, dialect: Dialect | null, merger: AlternativesMerger): FittedSchema {
+export function fitSchema(schema: Schema, dialect: Dialect | null, merger: AlternativesMerger): FittedNodes {
   const fitNode = dialect && nodes[dialect]
   return fitNodes(schema, merger, (node, lose) => {
     const current = inDraft2020(node)
@@ -41,9 +45,10 @@ function fitSchema(schema: Schema, dialect: Dialect | null, merger: Alternatives
   })
 }
 
-function fitNodes(schema: Schema, merger: AlternativesMerger, fitNode: FitNode): FittedSchema {
+function fitNodes(schema: Schema, merger: AlternativesMerger, fitNode: FitNode): FittedNodes {
   const fitter = new SchemaFitter(fitNode, merger)
-  return { schema: fitter.fit(schema, 0) as Schema, losesMeaning: fitter.losesMeaning }
+  const fitted = fitter.fit(schema, 0) as Schema
+  return { schema: fitted, losesMeaning: fitter.losesMeaning, losesAnswers: fitter.losesAnswers }
 }
 
 /** Fits the schema of a tool's parameters, of which some providers require more than of others. */
@@ -52,16 +57,19 @@ export function fitParametersSchema(
   { schema: dialect, root_combinators: takesCombinators }: Pick<ChatProfile, 'schema' | 'root_combinators'>,
   strict: boolean,
   growth: SchemaGrowth,
-): FittedSchema {
+): FittedNodes {
   const merger = new AlternativesMerger(schema, growth)
   const merged = takesCombinators ? { schema, losesMeaning: false } : merger.merge(schema)
   // Anthropic compiles only the schemas of strict tools, all of which are objects, also those that do not say so.
   const compiled = dialect === 'closed_objects' && !strict ? null : dialect
-  const lacksType = compiled === 'closed_objects' && merged.schema.type === undefined
-  const fitted = fitSchema(lacksType ? { ...merged.schema, type: 'object' } : merged.schema, compiled, merger)
+  // Where no properties are named, there are none, unless others are permitted.
+  const isNamed = compiled !== 'closed_objects' || (merged.schema.type !== undefined && merged.schema.properties)
+  const given = isNamed ? merged.schema : { properties: {}, ...merged.schema, type: 'object' }
+  const { losesMeaning, losesAnswers, ...fitted } = fitSchema(given, compiled, merger)
   return {
     schema: withRoot(fitted.schema, dialect),
-    losesMeaning: merged.losesMeaning || fitted.losesMeaning,
+    losesMeaning: merged.losesMeaning || losesMeaning || (dialect === 'bare_root' && isOpenRecord(fitted.schema)),
+    losesAnswers,
   }
 }
 
@@ -71,6 +79,11 @@ function withRoot(schema: Schema, dialect: Dialect): Schema {
   if (dialect !== 'bare_root') return schema
   const { properties = {}, required } = schema
   return { type: 'object', properties, ...(required !== undefined && { required }) }
+}
+
+/** Whether an object has rules for properties that it does not name. */
+export function isOpenRecord({ additionalProperties: others, patternProperties }: Schema): boolean {
+  return isObject(others) || isObject(patternProperties)
 }
 
 /** "object schema missing properties": https://github.com/openai/openai-agents-python/issues/454 */
@@ -87,6 +100,7 @@ const named = new Set(['properties', '$defs', 'definitions', 'patternProperties'
 
 class SchemaFitter {
   losesMeaning = false
+  losesAnswers = false
   readonly #fitNode: FitNode
   readonly #merger: AlternativesMerger
 
@@ -108,8 +122,9 @@ class SchemaFitter {
     return fitted
   }
 
-  #lose = (): void => {
+  #lose: Lose = what => {
     this.losesMeaning = true
+    if (what === 'answers') this.losesAnswers = true
   }
 
   #fitMember(name: string, value: unknown, depth: number): unknown {
@@ -125,7 +140,7 @@ class SchemaFitter {
 }
 
 /** Fits the schema of an answer. What OpenAI requires of a tool's parameters does not apply to it, apart from patterns. */
-export function fitFormatSchema(schema: Schema, dialect: Dialect, growth: SchemaGrowth): FittedSchema {
+export function fitFormatSchema(schema: Schema, dialect: Dialect, growth: SchemaGrowth): FittedNodes {
   const merger = new AlternativesMerger(schema, growth)
   return dialect === 'with_properties' ? fitNodes(schema, merger, patternNode) : fitSchema(schema, dialect, merger)
 }

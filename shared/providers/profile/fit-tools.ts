@@ -12,6 +12,7 @@ import { asksForThinking, turnsThinkingOff } from './emulated-format.ts'
 import { fitParametersSchema } from './fit-schema.ts'
 import type { ClientTool, Fitting } from './fitting.ts'
 import { GrammarBudget } from './grammar-budget.ts'
+import { SchemaGrowth } from './merge-alternatives.ts'
 import { clientArguments, type PropertyKeys, withSentKeys } from './property-keys.ts'
 
 type Tool = NonNullable<ChatRequest['tools']>[number]
@@ -119,7 +120,8 @@ function functionOf({ type: _type, custom, ...others }: CustomTool, name: string
  */
 function equaliseStrict(fitting: Fitting): void {
   const tools = fitting.body.tools!
-  const isStrictTool = (tool: Tool) => tool.type === 'function' && tool.function.strict === true
+  const isStrictTool = (tool: Tool) =>
+    tool.type === 'function' && tool.function.strict === true && mayBeStrict(tool.function, fitting.profile)
   if (!tools.some(isStrictTool) || tools.every(isStrictTool)) return
   const sent = tools.map((tool, index): Tool => {
     if (tool.type !== 'function' || tool.function.strict == null) return tool
@@ -137,11 +139,18 @@ function fitStrict(
   budget: GrammarBudget | null,
 ): FunctionTool['function'] {
   if (given.strict == null) return given
-  const { strict_tools: takesStrict, strict_schemas: schemas } = fitting.profile
-  const fits = !given.strict || schemas === 'any' || isStrict(given.parameters)
+  const { strict_tools: takesStrict } = fitting.profile
+  const fits = !given.strict || mayBeStrict(given, fitting.profile)
   if (takesStrict && fits && (!given.strict || !budget || budget.add(given.parameters, 'tool'))) return given
   if (given.strict) fitting.dropped.push(`tools.${index}.function.strict`)
   return { ...given, strict: undefined }
+}
+
+/** Whether a provider can hold the calls of a tool to its schema. */
+function mayBeStrict({ parameters }: FunctionTool['function'], profile: ChatProfile): boolean {
+  if (profile.strict_schemas !== 'any' && !isStrict(parameters)) return false
+  if (!parameters || profile.schema !== 'closed_objects') return true
+  return !fitParametersSchema(parameters, profile, true, new SchemaGrowth()).losesAnswers
 }
 
 type SentParameters = { parameters: FunctionTool['function']['parameters']; keys: PropertyKeys | null }

@@ -5,7 +5,7 @@ import { canReason, profileOf, servesResponses } from '../../catalog/traits.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { StructuredBy, Target } from '../contract.ts'
 import { fieldBeyondResponses } from '../toolkit/chat-over-responses/request.ts'
-import { withSystemLine } from './emulated-format.ts'
+import { SchemaGrowth } from './merge-alternatives.ts'
 import type { PropertyKeys } from './property-keys.ts'
 
 /**
@@ -16,27 +16,6 @@ export type ClientTool = { name: string; type: 'function' | 'custom'; keys?: Pro
 
 /** The tools of almost every request. */
 export const noTools: ReadonlyMap<string, ClientTool> = new Map()
-
-/**
- * By how many characters the schemas of one request may become longer when they are fitted: definitions that stand in place of each of
- * their references, and rules that are told in texts. A request may double its schemas, and what is reserved for it by its length
- * still covers them: a token has some four characters.
- */
-export class SchemaGrowth {
-  #characters = 64 * 1024
-
-  /** Counts the characters of a schema, of which as many may be added. */
-  count(characters: number): void {
-    this.#characters += characters
-  }
-
-  /** Whether so many may be added: they count. */
-  take(characters: number): boolean {
-    if (characters > this.#characters) return false
-    this.#characters -= characters
-    return true
-  }
-}
 
 /** A chat request on its way to a target whose profile it has to fit; the body is copied at the first change. */
 export class Fitting {
@@ -107,6 +86,16 @@ export class Fitting {
   instruct(line: string): void {
     this.set({ messages: withSystemLine(this.body.messages, line) })
   }
+}
+
+/** Adds a line to the system prompt. */
+export function withSystemLine(messages: ChatRequest['messages'], line: string): ChatRequest['messages'] {
+  const [first, ...others] = messages
+  if (first?.role !== 'system' && first?.role !== 'developer') return [{ role: 'system', content: line }, ...messages]
+  const { content } = first
+  const added =
+    typeof content === 'string' ? `${content}\n\n${line}` : [...content, { type: 'text' as const, text: line }]
+  return [{ ...first, content: added }, ...others]
 }
 
 /** Custom tools are no functions, and taken beside reasoning (LiteLLM 1.110.2, `responses_api_bridge_check`). */

@@ -1,6 +1,5 @@
 import { isObject } from '../../base/is-object.ts'
-import type { SchemaGrowth } from './fitting.ts'
-import { type FittedSchema, type Schema, tell } from './schema-nodes.ts'
+import { type FittedSchema, isObjectNode, isOpen, type Schema, tell } from './schema-nodes.ts'
 
 /**
  * OpenAI: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
@@ -21,6 +20,27 @@ const maxComparedCharacters = 64 * 1024
 const mergedMembers = new Set(['type', 'properties', 'required', 'additionalProperties', 'title', 'description'])
 
 type Part = { schema: Schema; isWhole: boolean }
+
+/**
+ * By how many characters the schemas of one request may become longer when they are fitted: definitions that stand in place of each of
+ * their references, and rules that are told in texts. A request may double its schemas, and what is reserved for it by its length
+ * still covers them: a token has some four characters.
+ */
+export class SchemaGrowth {
+  #characters = 64 * 1024
+
+  /** Counts the characters of a schema, of which as many may be added. */
+  count(characters: number): void {
+    this.#characters += characters
+  }
+
+  /** Whether so many may be added: they count. */
+  take(characters: number): boolean {
+    if (characters > this.#characters) return false
+    this.#characters -= characters
+    return true
+  }
+}
 
 /** Merges the alternatives of objects in one schema, to whose definitions they may refer. */
 export class AlternativesMerger {
@@ -62,6 +82,20 @@ export class AlternativesMerger {
     if (Object.keys(told).length === 0) return { schema: object, losesMeaning: false }
     const isTold = isJsonWithin(told, maxToldCharacters) && this.#mayAdd(JSON.stringify(told).length)
     return { schema: isTold ? { ...object, ...tell(object, told) } : object, losesMeaning: true }
+  }
+
+  /**
+   * The object that is all parts of an `allOf`, the same node if they are no objects; null if one object cannot state what they do.
+   * Parts that are closed each for itself, as Zod writes those of an intersection, are meant to be closed together.
+   */
+  intersect(node: Schema): Schema | null {
+    const { allOf, ...own } = node
+    const given = (Array.isArray(allOf) ? allOf : []).filter(isObject).map(part => this.resolve(part))
+    if (![own, ...given].some(isObjectNode)) return node
+    const parts = given.map(part => this.#partOf(part, 0))
+    const isWhole = parts.every(part => part.isWhole && !isOpen(part.schema))
+    if (!isWhole || this.#collide(own, parts)) return null
+    return this.#withParts({ ...own, type: 'object' }, parts, true)
   }
 
   /** A part with its own alternatives merged; `isWhole`: a merged object can say all of it. */

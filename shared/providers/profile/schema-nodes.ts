@@ -3,10 +3,16 @@ import { isObject } from '../../base/is-object.ts'
 export type Schema = Record<string, unknown>
 /** `losesMeaning`: a rule of the schema is not sent, or only as text of a description. */
 export type FittedSchema = { schema: Schema; losesMeaning: boolean }
+/** Notes that a node loses a rule, or `answers`: the sent schema refuses some that the given one permits. */
+export type Lose = (what?: 'rule' | 'answers') => void
 /** One node of a schema as a provider accepts it, the same object if it does; what is in it is fitted by the caller. */
-export type FitNode = (node: Schema, lose: () => void, merger: Merger) => Schema
-/** Merges the alternatives of an object, and finds what a node refers to. */
-type Merger = { merge(schema: Schema): FittedSchema; resolve(schema: Schema): Schema }
+export type FitNode = (node: Schema, lose: Lose, merger: Merger) => Schema
+/** Merges the alternatives of an object, or the parts of an intersection, and finds what a node refers to. */
+export type Merger = {
+  merge(schema: Schema): FittedSchema
+  intersect(schema: Schema): Schema | null
+  resolve(schema: Schema): Schema
+}
 
 const limits = [
   ['minimum', 'exclusiveMinimum'],
@@ -41,13 +47,26 @@ const lookaround = /(?:^|[^\\])(?:\\\\)*\(\?<?[=!]/
 /**
  * A node whose pattern can be compiled: "regex lookaround is not supported. Found at $.properties.email.pattern." Zod writes such a
  * pattern for e-mail addresses. OpenAI: vercel/ai#21037, SmartBear/smartbear-mcp#491 (tools), existential-birds/daydream#304 (formats);
- * llama.cpp: codefuturist/email-mcp#72.
+ * llama.cpp: codefuturist/email-mcp#72. `propertyNames`, which Zod writes for records, is not permitted by OpenAI, strict or not:
+ * vercel/ai#20621, mastra-ai/mastra#20977.
  */
 export const patternNode: FitNode = (node, lose) => {
-  const { pattern, ...others } = node
-  if (typeof pattern !== 'string' || !lookaround.test(pattern)) return node
-  lose()
-  return { ...others, ...tell(node, { pattern }) }
+  const { pattern, propertyNames: names } = node
+  const told: Schema = {}
+  if (typeof pattern === 'string' && lookaround.test(pattern)) told.pattern = pattern
+  if (isObject(names) && !isAnyName(names)) told.propertyNames = names
+  const tells = Object.keys(told).length > 0
+  if (!tells && !isObject(names)) return node
+  const kept: Schema = { ...node, ...(tells && tell(node, told)) }
+  if (isObject(names)) delete kept.propertyNames
+  if (told.pattern !== undefined) delete kept.pattern
+  if (tells) lose()
+  return kept
+}
+
+/** Whether a rule for names of properties permits all: they are texts in any case. */
+function isAnyName(rule: Schema): boolean {
+  return Object.entries(rule).every(([name, value]) => name === 'type' && value === 'string')
 }
 
 /** "array schema missing items": https://github.com/streamnative/streamnative-mcp-server/issues/26 */
@@ -58,14 +77,47 @@ export const openAiNode: FitNode = (node, lose, merger) => {
 
 /**
  * Google refuses a reference beside other members: "can only contain properties starting with '$' when $ref is present",
- * https://github.com/google-gemini/gemini-cli/issues/4758
+ * https://github.com/google-gemini/gemini-cli/issues/4758. They stand beside an `anyOf` of it, as pydantic writes what is optional.
+ * Of JSON Schema it reads `$defs`, `anyOf` and `additionalProperties`, but not `definitions`, `allOf` and `patternProperties`
+ * (https://ai.google.dev/api/generate-content, responseJsonSchema); "reference to undefined schema": google-gemini/gemini-cli#13326.
  */
-export const geminiNode: FitNode = (node, lose) => {
+export const geminiNode: FitNode = (given, lose, merger) => {
+  const moved = withDefs(given)
+  const node = withoutPatternNames(intersected(moved, merger) ?? moved, lose)
   if (typeof node.$ref !== 'string') return node
-  const foreign = Object.keys(node).filter(name => !name.startsWith('$'))
-  if (foreign.length === 0) return node
-  if (foreign.some(name => name !== 'description' && name !== 'title')) lose()
-  return Object.fromEntries(Object.entries(node).filter(([name]) => name.startsWith('$')))
+  const { $ref: pointer, ...beside } = node
+  const $ref = inDefs(pointer as string)
+  const foreign = Object.keys(beside).filter(name => !name.startsWith('$'))
+  if (foreign.length === 0) return $ref === pointer ? node : { ...beside, $ref }
+  const isAlternative = ['anyOf', 'oneOf', 'allOf'].some(name => name in beside)
+  if (!isAlternative && foreign.some(name => name !== 'title')) return { ...beside, anyOf: [{ $ref }] }
+  if (isAlternative) lose()
+  const kept = Object.entries(beside).filter(([name]) => name.startsWith('$'))
+  return { ...Object.fromEntries(kept), $ref }
+}
+
+/** An object whose patterns for names of properties are told: all that have no schema of their own have that of a pattern. */
+function withoutPatternNames(node: Schema, lose: Lose): Schema {
+  const { patternProperties, additionalProperties: others, ...kept } = node
+  if (!isObject(patternProperties)) return node
+  const given = isObject(others) ? [others] : []
+  const values = [...Object.values(patternProperties), ...given]
+  if (values.length === 0) return node
+  lose()
+  const additionalProperties = others === true ? true : values.length === 1 ? values[0] : { anyOf: values }
+  return { ...kept, ...tell(node, { patternProperties }), additionalProperties }
+}
+
+/** Definitions where references have to lead. */
+export function withDefs(node: Schema): Schema {
+  if (!isObject(node.definitions)) return node
+  const { definitions, $defs, ...others } = node
+  return { ...others, $defs: { ...definitions, ...(isObject($defs) && $defs) } }
+}
+
+/** A reference to what `withDefs` has moved. */
+export function inDefs($ref: string): string {
+  return $ref.replace(/^#\/definitions\//, '#/$defs/')
 }
 
 /** A schema without references. One that is resolved too often, as in a recursion, may be anything. */
@@ -78,66 +130,48 @@ export const resolvedNode: FitNode = (node, lose, merger) => {
 
 /** Members beside a `$ref` that add no rule. */
 export const beside$ref = new Set(['$ref', '$defs', 'definitions', '$schema', 'description', 'title'])
-const formats = new Set('date-time time date duration email hostname uri ipv4 ipv6 uuid'.split(' '))
-/** The keywords that Anthropic's structured outputs refuse, as the transformation of its SDKs knows them. */
-const refusedKeywords = new Set(
-  [
-    'minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern maxItems uniqueItems',
-    'minContains maxContains contains minProperties maxProperties patternProperties propertyNames prefixItems',
-    'not if then else dependentSchemas dependentRequired unevaluatedProperties',
-  ]
-    .join(' ')
-    .split(' '),
-)
+/** Members beside alternatives that add no rule. */
+export const annotations = new Set([
+  ...beside$ref,
+  ...['default', 'examples', '$id', '$comment', 'deprecated', 'nullable', 'type'],
+])
 
-/**
- * https://platform.claude.com/docs/en/build-with-claude/structured-outputs (How SDK transformation works): objects permit
- * no other properties, rules that the grammar lacks go to the description.
- */
-export const anthropicNode: FitNode = (node, lose, merger) => {
-  if (typeof node.$ref === 'string') {
-    const { $ref, $defs, definitions } = node
-    if (Object.keys(node).length === 1) return node
-    if (Object.keys(node).some(name => !beside$ref.has(name))) lose()
-    return { $ref, ...($defs ? { $defs } : {}), ...(definitions ? { definitions } : {}) }
-  }
-  const told: Schema = {}
-  const kept: Schema = {}
-  let isSame = true
-  for (const [name, value] of Object.entries(node)) {
-    if (name === '$schema') isSame = false
-    else if (isRefused(name, value)) told[name] = value
-    else kept[name] = value
-  }
-  const tells = Object.keys(told).length > 0
-  if (Array.isArray(kept.oneOf) && kept.anyOf === undefined) {
-    const { oneOf, ...others } = kept
-    if (tells) lose()
-    return anthropicNode({ ...others, anyOf: oneOf, ...(tells && tell(others, told)) }, lose, merger)
-  }
-  if (tells) {
-    lose()
-    Object.assign(kept, tell(kept, told))
-  }
-  if (isObjectNode(node) && kept.additionalProperties !== false) {
-    // A map has no counterpart: the model may then give no other properties than the listed ones.
-    if (kept.additionalProperties !== undefined && kept.additionalProperties !== true) lose()
-    kept.additionalProperties = false
-    isSame = false
-  }
-  return isSame && !tells ? node : kept
+/** A node whose `allOf` has one part, as pydantic writes a reference with a description: the part itself. */
+export function onlyPart(node: Schema): Schema {
+  const { allOf, ...others } = node
+  if (!Array.isArray(allOf) || allOf.length !== 1 || !isObject(allOf[0])) return node
+  return Object.keys(others).every(name => annotations.has(name)) ? { ...others, ...allOf[0] } : node
 }
 
-function isRefused(name: string, value: unknown): boolean {
-  if (name === 'format') return typeof value === 'string' && !formats.has(value)
-  if (name === 'minItems') return value !== 0 && value !== 1
-  return refusedKeywords.has(name)
+/** A node without an `allOf` of objects, which are one; null if one node cannot state what they do. */
+export function intersected(node: Schema, merger: Merger): Schema | null {
+  if (!Array.isArray(node.allOf)) return node
+  const fitted = onlyPart(node)
+  return Array.isArray(fitted.allOf) ? merger.intersect(fitted) : fitted
+}
+
+/** Alternatives that state the type which the node above them had. */
+export function withTypedParts({ type, ...others }: Schema, parts: unknown[]): Schema {
+  const hasType = (part: unknown) => !isObject(part) || ['type', '$ref', 'anyOf', 'oneOf'].some(name => name in part)
+  const anyOf = type === undefined ? parts : parts.map(part => (hasType(part) ? part : { type, ...(part as Schema) }))
+  return { ...others, anyOf }
 }
 
 /** Whether a node is about objects. */
 export function isObjectNode({ type, properties }: Schema): boolean {
   return type === 'object' || (Array.isArray(type) && type.includes('object')) || isObject(properties)
 }
+
+/** Whether an object may have properties that its schema does not name, as dictionaries and records have. */
+export function isOpen({ unevaluatedProperties, additionalProperties, ...node }: Schema): boolean {
+  if (isObject(node.patternProperties) && Object.keys(node.patternProperties).length > 0) return true
+  const others = additionalProperties ?? unevaluatedProperties
+  if (others !== undefined) return others !== false
+  return isObjectNode(node) && !['properties', ...unnamed].some(name => node[name] !== undefined)
+}
+
+/** Members that say what an object is without naming its properties. */
+const unnamed = ['$ref', 'anyOf', 'oneOf', 'allOf', 'enum', 'const']
 
 /** A description that tells of rules that are not sent as such. */
 export function tell({ description }: Schema, told: Schema): { description: string } {

@@ -1,6 +1,18 @@
 import { asText } from '../../base/as-text.ts'
 import { isObject } from '../../base/is-object.ts'
-import { beside$ref, type FitNode, isObjectNode, type Schema, tell } from './schema-nodes.ts'
+import {
+  annotations,
+  beside$ref,
+  type FitNode,
+  inDefs,
+  isObjectNode,
+  type Lose,
+  onlyPart,
+  type Schema,
+  tell,
+  withDefs,
+  withTypedParts,
+} from './schema-nodes.ts'
 
 /** Any value: MoonshotAI/walle permits lists of types. */
 const anyType = ['string', 'number', 'boolean', 'object', 'array', 'null']
@@ -11,8 +23,6 @@ const typeByMember: readonly [type: string, members: readonly string[]][] = [
   ['string', ['minLength', 'maxLength', 'pattern', 'format']],
   ['number', ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']],
 ]
-/** Members beside alternatives that add no rule. */
-const annotations = new Set([...beside$ref, 'default', 'examples', '$id', '$comment', 'deprecated', 'nullable', 'type'])
 
 /**
  * Moonshot's dialect: each node states its type, but not beside alternatives or a reference, which is to `$defs`; values of an `enum` are
@@ -35,35 +45,14 @@ export const typedNode: FitNode = (node, lose, merger) => {
   return Array.isArray(alternatives) && !fitted.allOf ? withTypedParts(others, alternatives) : typed(fitted, lose)
 }
 
-/** Definitions where references have to lead. */
-function withDefs(node: Schema): Schema {
-  if (!isObject(node.definitions)) return node
-  const { definitions, $defs, ...others } = node
-  return { ...others, $defs: { ...definitions, ...(isObject($defs) && $defs) } }
-}
-
-function reference(node: Schema, $ref: string, lose: () => void): Schema {
+function reference(node: Schema, $ref: string, lose: Lose): Schema {
   if (Object.keys(node).some(name => !beside$ref.has(name) && name !== 'type')) lose()
   const kept = Object.fromEntries(Object.entries(node).filter(([name]) => beside$ref.has(name)))
-  return { ...kept, $ref: $ref.replace(/^#\/definitions\//, '#/$defs/') }
-}
-
-/** A node whose `allOf` has one part, as pydantic writes a reference with a description: the part itself. */
-function onlyPart(node: Schema): Schema {
-  const { allOf, ...others } = node
-  if (!Array.isArray(allOf) || allOf.length !== 1 || !isObject(allOf[0])) return node
-  return Object.keys(others).every(name => annotations.has(name)) ? { ...others, ...allOf[0] } : node
-}
-
-/** Alternatives that state the type which the node above them had. */
-function withTypedParts({ type, ...others }: Schema, parts: unknown[]): Schema {
-  const hasType = (part: unknown) => !isObject(part) || ['type', '$ref', 'anyOf', 'oneOf'].some(name => name in part)
-  const anyOf = type === undefined ? parts : parts.map(part => (hasType(part) ? part : { type, ...(part as Schema) }))
-  return { ...others, anyOf }
+  return { ...kept, $ref: inDefs($ref) }
 }
 
 /** The node with its type, and with rules that agree with it. */
-function typed(node: Schema, lose: () => void): Schema {
+function typed(node: Schema, lose: Lose): Schema {
   const told: Schema = {}
   let fitted = node
   if (Array.isArray(node.enum) && !takesAll(node.type, node.enum)) {

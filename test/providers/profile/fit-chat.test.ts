@@ -338,7 +338,7 @@ test('sent: schemas in the subset of each provider; what is left out is told in 
     $defs: { P: plain },
   }
   t.like(fitted('gemini-3.5-flash@gemini', { tools: [tool('w', { parameters: referring })] }).body.tools![0], {
-    function: { parameters: { properties: { home: { $ref: '#/$defs/P', description: undefined } } } },
+    function: { parameters: { properties: { home: { anyOf: [{ $ref: '#/$defs/P' }], description: 'd' } } } },
   })
   t.like(fitted('gpt-4o@openai', { tools: [tool('now', { parameters: { type: 'object' } })] }).body.tools![0], {
     function: { parameters: { type: 'object', properties: {} } },
