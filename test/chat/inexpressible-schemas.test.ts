@@ -222,12 +222,14 @@ test.serial('200 with `definitions` at Gemini, which knows `$defs` only', async 
   const $schema = 'http://json-schema.org/draft-07/schema#'
   const definitions = { A: object({ x: text }), B: object({ a: { $ref: '#/definitions/A' } }) }
   const named = { $schema, $ref: '#/definitions/B', definitions }
-  const nested = { $schema, ...object({ city: { $ref: '#/definitions/B' } }), definitions }
+  const city = object({ deep: { $ref: '#/properties/city/definitions/C' } }, { definitions: { C: text } })
+  const nested = { $schema, ...object({ city, b: { $ref: '#/definitions/B' } }), definitions }
+  const sentCity = object({ deep: { $ref: '#/properties/city/$defs/C' } }, { $defs: { C: text } })
   const $defs = { A: object({ x: text }), B: object({ a: { $ref: '#/$defs/A' } }) }
   for (const model of ['gemini-3.5-flash', 'gemini-2.5-flash'])
     for (const [given, expected] of [
       [named, { $schema, $ref: '#/$defs/B', $defs }],
-      [nested, { $schema, ...object({ city: { $ref: '#/$defs/B' } }), $defs }],
+      [nested, { $schema, ...object({ city: sentCity, b: { $ref: '#/$defs/B' } }), $defs }],
     ] as const) {
       const format = await ask('gemini', { model, ...answering(given) })
       t.is(format.status, 200, format.text)

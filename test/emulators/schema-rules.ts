@@ -152,8 +152,12 @@ export function propertyNamesFault(name: string, schema: Any): string | null {
 
 /** google-gemini/gemini-cli#13326; the list of ai.google.dev/api/generate-content, responseJsonSchema, has `$defs` only. */
 export function geminiReferenceFault(schema: Any): string | null {
-  const defs = Object.keys(schema?.$defs ?? {}).map(name => `#/$defs/${name}`)
-  const found = nodesOf(schema).find(({ schema: { $ref = '#' } }) => $ref !== '#' && !defs.includes($ref))
+  const target = ($ref: string) =>
+    $ref
+      .split('/')
+      .slice(1)
+      .reduce((node: Any, name) => (name === 'definitions' ? undefined : node?.[name]), schema)
+  const found = nodesOf(schema).find(({ schema: { $ref } }) => $ref !== undefined && !target($ref))
   return found ? `reference to undefined schema at ${found.path.join('.') || 'top level'}` : null
 }
 

@@ -10,6 +10,7 @@ import {
   geminiNode,
   inDraft2020,
   type Lose,
+  named,
   openAiNode,
   patternNode,
   resolvedNode,
@@ -93,10 +94,9 @@ function withProperties(schema: Schema): Schema {
   return { ...schema, type: 'object', properties: {} }
 }
 
-/** The members of a schema that hold one schema, a list of schemas, or schemas by name. */
+/** The members of a schema that hold one schema, or a list of schemas. */
 const single = new Set(['items', 'additionalProperties', 'not', 'if', 'then', 'else', 'contains', 'propertyNames'])
 const lists = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems'])
-const named = new Set(['properties', '$defs', 'definitions', 'patternProperties', 'dependentSchemas'])
 
 class SchemaFitter {
   losesMeaning = false

@@ -14,6 +14,9 @@ export type Merger = {
   resolve(schema: Schema): Schema
 }
 
+/** The members of a schema that hold schemas by name. */
+export const named = new Set(['properties', '$defs', 'definitions', 'patternProperties', 'dependentSchemas'])
+
 const limits = [
   ['minimum', 'exclusiveMinimum'],
   ['maximum', 'exclusiveMaximum'],
@@ -117,7 +120,14 @@ export function withDefs(node: Schema): Schema {
 
 /** A reference to what `withDefs` has moved. */
 export function inDefs($ref: string): string {
-  return $ref.replace(/^#\/definitions\//, '#/$defs/')
+  if (!$ref.startsWith('#/') || !$ref.includes('definitions')) return $ref
+  let isName = false
+  const segments = $ref.split('/').map(segment => {
+    const isMember = !isName
+    isName = isMember && named.has(segment)
+    return isMember && segment === 'definitions' ? '$defs' : segment
+  })
+  return segments.join('/')
 }
 
 /** A schema without references. One that is resolved too often, as in a recursion, may be anything. */
