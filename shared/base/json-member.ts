@@ -1,6 +1,6 @@
 /** Reads members of text that is already known to be valid JSON: nothing here validates. */
 
-import { closingQuote, stringEnd } from './json.ts'
+import { closingQuote, stringEnd } from './json-strings.ts'
 
 const [quote, brace, bracket, closingBrace, closingBracket, comma, colon, space] = Array.from('"{[}],: ', sign =>
   sign.charCodeAt(0),

@@ -1,5 +1,7 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { GatewayError } from './errors.ts'
+import { keepNumbers } from './exact-numbers.ts'
+import { closingQuote } from './json-strings.ts'
 
 const [quote, backslash, colon, comma, brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:,{[}]')
 
@@ -15,7 +17,8 @@ const maxWideBytes = 10 * 1024 * 1024
  * name in an object, or writes letters of a field name as escapes; 400 `invalid_request` for lone surrogates, for more
  * than 100,000 strings, objects and lists, 400,000 values, 50,000 fields, 10,000 fields of one object or 4 MiB of
  * numbers, and for more than 10 MiB that are not ASCII. Messages begin with `what`. Runs in linear time. Before it
- * allocates, it asks `memory` for what the value takes beyond the bytes, and throws what that throws.
+ * allocates, it asks `memory` for what the value takes beyond the bytes, and throws what that throws. Numbers of tools that
+ * JavaScript's do not hold are kept as they are written (`keepNumbers`).
  */
 export function parseJson(
   raw: Buffer,
@@ -33,13 +36,14 @@ export function parseJson(
     )
   const hasEscapes = raw.includes(backslash!)
   const scanned = scanJson(raw, hasEscapes, what)
-  const { members, hasEscapedName, hasLoneEscape } = scanned
-  memory?.grow(parsedBytes(raw.length, scanned))
+  const { members, mayBeInexact, hasEscapedName, hasLoneEscape } = scanned
+  memory?.grow(parsedBytes(raw.length, scanned) + (mayBeInexact ? scanned.literalBytes * rawNumberBytes : 0))
   // The Latin-1 decoder is the fastest for ASCII.
   const text = raw.toString(isPlain ? 'latin1' : 'utf8')
+  const read = hasLoneEscape ? decodeEscapes(text) : text
   let value: unknown
   try {
-    value = JSON.parse(hasLoneEscape ? decodeEscapes(text) : text)
+    value = JSON.parse(read)
   } catch (error) {
     throw new GatewayError('invalid_json', `${what} is not valid JSON: ${(error as Error).message.slice(0, 200)}`)
   }
@@ -56,6 +60,7 @@ export function parseJson(
       })
     }
   }
+  if (mayBeInexact) keepNumbers(value, read)
   return value
 }
 
@@ -184,6 +189,8 @@ type JsonCounts = {
 const copies = 2
 const partBytes = 60
 const valueBytes = 20
+/** Per byte of a number that is kept as it is written, of 16 bytes or more. */
+const rawNumberBytes = 6
 
 /** The copies of a body that are bytes, not strings: as received, and as sent to the provider. */
 export const rawCopies = 2
@@ -197,6 +204,8 @@ export function parsedBytes(textBytes: number, { parts, values }: Pick<JsonCount
 type MemoryAccount = { grow(bytes: number): void }
 
 type Scanned = JsonCounts & {
+  /** Whether a number may be one that JavaScript's numbers do not hold. */
+  mayBeInexact: boolean
   /** Whether a member's name contains unnecessary escapes, or is a single one for an ASCII character. */
   hasEscapedName: boolean
   /** Whether a member's name is a single escape for a character beyond ASCII, such as `\u6f22`. V8 13.6 may read it as a backslash. */
@@ -217,6 +226,7 @@ export function scanJson(raw: Buffer, hasEscapes: boolean, what: string, before 
   let depth = 0
   let { members, parts, literalBytes } = before
   let values = before.values + 1
+  let mayBeInexact = false
   let hasEscapedName = false
   let hasLoneEscape = false
   /** Positions of the last string's quotes, until a colon turns it into a name. */
@@ -226,7 +236,11 @@ export function scanJson(raw: Buffer, hasEscapes: boolean, what: string, before 
   for (let i = 0; i < raw.length; i++) {
     const byte = raw[i]!
     if (isSignificant[byte] === 0) {
-      if (byte > space) literalBytes++
+      if (byte <= space) continue
+      const start = i
+      while (i + 1 < raw.length && isSignificant[raw[i + 1]!] === 0 && raw[i + 1]! > space) i++
+      literalBytes += i + 1 - start
+      mayBeInexact ||= mayChange(raw, start, i + 1)
       continue
     }
     if (byte === quote) {
@@ -258,7 +272,19 @@ export function scanJson(raw: Buffer, hasEscapes: boolean, what: string, before 
     } else if (--depth < 0) break
   }
   if (literalBytes > maxLiteralBytes) throw limitExceeded(what, 'more than 4 MiB of numbers')
-  return { parts, values, members, literalBytes, hasEscapedName, hasLoneEscape }
+  return { parts, values, members, literalBytes, mayBeInexact, hasEscapedName, hasLoneEscape }
+}
+
+/** Shorter numbers are exact, unless they have an exponent, and so are exponents in fewer characters. */
+const [minLongNumber, minExponential] = [16, 5]
+
+/** Whether a literal may be a number that JavaScript's numbers do not hold. */
+function mayChange(raw: Buffer, start: number, end: number): boolean {
+  if (end - start >= minLongNumber) return true
+  if (end - start < minExponential) return false
+  // An E behind a digit.
+  for (let i = start + 1; i < end; i++) if ((raw[i]! & 0xdf) === 0x45 && raw[i - 1]! <= 0x39) return true
+  return false
 }
 
 /** Counts JSON texts that are read to become parts of one request: together they have the limits of one text. */
@@ -314,47 +340,4 @@ function loneEscapeCode(raw: Buffer, from: number, to: number): number {
   if (raw[from + 1] !== backslash || raw[from + 2] === backslash) return -1
   if (to - from === 3) return 0
   return to - from === 7 && raw[from + 2] === letterU ? Number.parseInt(raw.toString('latin1', from + 3, to), 16) : -1
-}
-
-/**
- * Finds the ends of strings in JSON, in received bytes and in decoded text. Both are in the hot path, so each scans its own
- * representation; they share the rule that backslashes escape each other in pairs.
- */
-
-const isEscaped = (backslashes: number) => backslashes % 2 === 1
-
-/** Bytes of a string scanned one by one first: one call of the native search costs as much as scanning these. */
-const minNearBytes = 16
-
-/**
- * Returns the position of the closing quote of the string that starts at `open`; -1 if there is none. The native search
- * is fast over long text and slow where many quotes are escaped: after each escaped quote, twice as many bytes are
- * scanned one by one.
- */
-export function closingQuote(raw: Buffer, open: number): number {
-  let at = open + 1
-  for (let nearBytes = minNearBytes; at < raw.length; nearBytes *= 2) {
-    for (const near = Math.min(at + nearBytes, raw.length); at < near; at++) {
-      const byte = raw[at]
-      if (byte === quote) return at
-      if (byte === backslash) at++
-    }
-    const next = raw.indexOf(quote!, at)
-    // The bytes before it are scanned again, unless the last one cannot escape it.
-    if (next < 0 || raw[next - 1] !== backslash) return next
-    let run = next
-    while (run > at && raw[run - 1] === backslash) run--
-    if (!isEscaped(next - run)) return next
-    at = next + 1
-  }
-  return -1
-}
-
-/** Returns the position after the string whose opening quote is at `open`, in valid JSON. */
-export function stringEnd(text: string, open: number): number {
-  for (let at = text.indexOf('"', open + 1); ; at = text.indexOf('"', at + 1)) {
-    let run = at
-    while (text.charCodeAt(run - 1) === backslash) run--
-    if (!isEscaped(at - run)) return at + 1
-  }
 }

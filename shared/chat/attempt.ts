@@ -1,5 +1,6 @@
 import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
+import { parseWithCalls } from '../base/exact-numbers.ts'
 import { withoutMark } from '../base/json.ts'
 import { memberText } from '../base/json-member.ts'
 import { ShutdownError } from '../base/shutdown.ts'
@@ -275,7 +276,7 @@ function parseBodies(
 ): ReceivedAnswer {
   const texts = bodies.map(textOf)
   const collected = texts.map((text, part) => requests[part]!.collect?.(text, headers))
-  const answers = texts.map((text, part) => collected[part] ?? JSON.parse(text))
+  const answers = texts.map((text, part) => collected[part] ?? parseWithCalls(text))
   if (answers.length > 1) return { json: answers, text: null }
   return { json: answers[0], text: collected[0] === undefined ? texts[0]! : null }
 }

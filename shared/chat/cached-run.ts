@@ -1,3 +1,4 @@
+import { parseWithCalls } from '../base/exact-numbers.ts'
 import { newId } from '../base/ids.ts'
 import { elapsedMs } from '../base/time.ts'
 import { HeldContent } from '../content-log/content-copy.ts'
@@ -326,7 +327,7 @@ type Answered = Record<string, any>
 function mapObjects(text: string, mark: string, change: (value: Answered) => void): string {
   const changed = (json: string) => {
     if (!json.includes(mark)) return json
-    const value = JSON.parse(json)
+    const value = parseWithCalls(json) as Answered
     change(value)
     return JSON.stringify(value)
   }

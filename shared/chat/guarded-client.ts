@@ -1,5 +1,6 @@
 import { StringDecoder } from 'node:string_decoder'
 import { GatewayError } from '../base/errors.ts'
+import { parseWithCalls } from '../base/exact-numbers.ts'
 import { elapsedMs, type MonotonicClock, type MonotonicMs } from '../base/time.ts'
 import { ForwardingWriter } from '../engine/forwarding-writer.ts'
 import { formatUsd } from '../engine/report.ts'
@@ -194,7 +195,7 @@ export class GuardedClient extends ForwardingWriter {
   async #sendAnswer({ headers, body }: { headers: Record<string, string>; body: string }): Promise<void> {
     const answerGuard = this.#answerGuard
     if (answerGuard.isOff || this.#form.kind === 'embedding') return super.answer(this.#named(headers), body)
-    const json = JSON.parse(body)
+    const json = parseWithCalls(body) as object
     if (answerGuard.needsWhole) await answerGuard.check(answerTextsOf(json))
     const shown = answerGuard.presentObject(json)
     answerGuard.guard.noteMasked('output', answerGuard.texts.counts)
@@ -356,7 +357,7 @@ function parsedJson(raw: string): Event {
   const data = parseEvent(raw)?.data
   if (data === undefined || !data.startsWith('{')) return null
   try {
-    return JSON.parse(data)
+    return parseWithCalls(data) as Event
   } catch {
     return null
   }

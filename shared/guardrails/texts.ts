@@ -1,3 +1,4 @@
+import { isRawNumber } from '../base/exact-numbers.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import { emptyEnvelope } from '../kinds/reasoning.ts'
 import { base64In, readTextFile } from './text-file.ts'
@@ -145,7 +146,8 @@ function mapValue(value: unknown, path: string, walk: Walk, name: string, visit:
     if (isFileMember && !isToken && (isWrapped || link.test(value))) return value
     return visit(value, { path, role, isContent, isSealed, isJson, isToken })
   }
-  if (typeof value === 'number') return walk.isFree ? visitNumber(value, { ...walk, path }, visit) : value
+  if (typeof value === 'number' || isRawNumber(value))
+    return walk.isFree ? visitNumber(value, { ...walk, path }, visit) : value
   if (typeof value !== 'object' || value === null) return value
   if (!Array.isArray(value)) return mapObject(value as Record<string, unknown>, path, walk, visit)
   let copy: unknown[] | null = null
@@ -167,8 +169,8 @@ function isRead(value: unknown): boolean {
 }
 
 /** A number, or the text that replaces it. */
-function visitNumber(value: number, { role, isContent, isSealed, path }: Walk & { path: string }, visit: Visit) {
-  const text = String(value)
+function visitNumber(value: unknown, { role, isContent, isSealed, path }: Walk & { path: string }, visit: Visit) {
+  const text = JSON.stringify(value)
   const shown = visit(text, { path, role, isContent, isSealed, isJson: false, isToken: false })
   return shown === text ? value : shown
 }

@@ -1,3 +1,4 @@
+import { parseExact } from '../../base/exact-numbers.ts'
 import { isObject } from '../../base/is-object.ts'
 import type { ChatProfile } from '../../catalog/chat-profile.ts'
 import { digestedName } from '../toolkit/digested-name.ts'
@@ -56,7 +57,7 @@ export function clientArguments(json: string, keys: PropertyKeys): string {
 /** Arguments with other names of some keys; what is no JSON object stays as it is. */
 function withKeys(json: string, names: ReadonlyMap<string, string>): string {
   try {
-    const parsed: unknown = JSON.parse(json)
+    const parsed = parseExact(json)
     if (!isObject(parsed)) return json
     return JSON.stringify(
       Object.fromEntries(Object.entries(parsed).map(([key, value]) => [names.get(key) ?? key, value])),

@@ -1,4 +1,5 @@
 import { asText } from '../../base/as-text.ts'
+import { isRawNumber } from '../../base/exact-numbers.ts'
 import { isObject } from '../../base/is-object.ts'
 import {
   annotations,
@@ -85,7 +86,7 @@ function takesAll(type: unknown, values: readonly unknown[]): boolean {
   const isSimple = types.length === 1 || (types.length === 2 && types.includes('null'))
   return (
     isSimple &&
-    values.every(value => types.includes(typeOf(value)) || (types.includes('number') && Number.isInteger(value)))
+    values.every(value => types.includes(typeOf(value)) || (types.includes('number') && typeOf(value) === 'integer'))
   )
 }
 
@@ -97,5 +98,6 @@ function inferredType(node: Schema): string | string[] {
 function typeOf(value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'array'
+  if (isRawNumber(value)) return Number.isInteger(Number(JSON.stringify(value))) ? 'integer' : 'number'
   return Number.isInteger(value) ? 'integer' : typeof value
 }

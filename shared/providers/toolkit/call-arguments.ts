@@ -1,3 +1,4 @@
+import { parseExact } from '../../base/exact-numbers.ts'
 import { isObject } from '../../base/is-object.ts'
 import { parseJsonOrNull } from './json-fields.ts'
 
@@ -39,8 +40,12 @@ export function isEncodedText(text: string): boolean {
   return /^\s*"/.test(text)
 }
 
-/** The object that a text is as JSON; null for any other text. */
+/** The object that a text is as JSON, with all its numbers as they are written; null for any other text. */
 export function jsonObjectIn(text: string): object | null {
-  const value = parseJsonOrNull(text)
-  return isObject(value) ? value : null
+  try {
+    const value = parseExact(text)
+    return isObject(value) ? value : null
+  } catch {
+    return null
+  }
 }

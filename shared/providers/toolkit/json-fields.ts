@@ -1,3 +1,4 @@
+import { parseWithCalls } from '../../base/exact-numbers.ts'
 import { isObject } from '../../base/is-object.ts'
 import { ProviderError } from '../provider-error.ts'
 
@@ -91,17 +92,17 @@ export function readOptionalLink(json: unknown, path: string): string | null {
 export function parseEvent(data: string): Json {
   let event: unknown
   try {
-    event = JSON.parse(data)
+    event = parseWithCalls(data)
   } catch (cause) {
     throw invalidResponse('an event is not JSON', cause)
   }
   return objectIn(event, 'an event')
 }
 
-/** Parses a string as JSON; null if it is not JSON. */
+/** Parses a string as JSON, with the numbers of its calls as they are written; null if it is not JSON. */
 export function parseJsonOrNull(body: string): unknown {
   try {
-    return JSON.parse(body)
+    return parseWithCalls(body)
   } catch {
     return null
   }

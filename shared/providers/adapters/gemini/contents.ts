@@ -1,8 +1,7 @@
 import { GatewayError } from '../../../base/errors.ts'
-import { isObject } from '../../../base/is-object.ts'
 import type { ChatMessage } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
-import { argumentsObject } from '../../toolkit/call-arguments.ts'
+import { argumentsObject, jsonObjectIn } from '../../toolkit/call-arguments.ts'
 import { decodeToolCallId } from '../../toolkit/tool-call-id.ts'
 import { audio, file, type InlineData, image } from './media.ts'
 
@@ -103,7 +102,7 @@ function toolResult(message: Of<'tool'>, at: string, calledNames: Map<string, st
  * display_name", https://github.com/NousResearch/hermes-agent/issues/93014), so a result that has any is sent as text.
  */
 function responseOf(text: string): object {
-  return text.includes('"$ref"') ? { output: text } : (jsonObject(text) ?? { output: text })
+  return text.includes('"$ref"') ? { output: text } : (jsonObjectIn(text) ?? { output: text })
 }
 
 /** Gemini rejects parts without text. */
@@ -113,15 +112,6 @@ function textParts(text: string): { text: string }[] {
 
 function plainText(content: Of<'system' | 'tool'>['content']): string {
   return typeof content === 'string' ? content : content.map(part => part.text).join('\n')
-}
-
-function jsonObject(text: string): object | null {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : null
-  } catch {
-    return null
-  }
 }
 
 function unsupported(message: string, param: string): GatewayError {

@@ -1,3 +1,4 @@
+import { parseWithCalls } from '../../../base/exact-numbers.ts'
 import type { Usage } from '../../../base/usage.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
@@ -130,7 +131,7 @@ function hasContent({ delta }: Choice): boolean {
 
 function parse(data: string): unknown {
   try {
-    return JSON.parse(data)
+    return parseWithCalls(data)
   } catch (cause) {
     throw nonsense('sent an event that is not JSON', cause)
   }

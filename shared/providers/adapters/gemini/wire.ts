@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import { isRawNumber } from '../../../base/exact-numbers.ts'
+import { isObject } from '../../../base/is-object.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { failure } from './failure.ts'
 
@@ -92,7 +94,10 @@ function understood<T>(schema: z.ZodType<T>, json: unknown): T {
   throw new ProviderError('invalid_response', `Gemini's answer is not understood at "${path}"`)
 }
 
-function withoutNulls(json: unknown): unknown {
-  if (json === undefined) return json
-  return JSON.parse(JSON.stringify(json), (_name, value) => (value === null ? undefined : value))
+/** Recursion is bounded by the parser of the answer. */
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls)
+  if (!isObject(value) || isRawNumber(value)) return value
+  const given = Object.entries(value).filter(([, member]) => member !== null)
+  return Object.fromEntries(given.map(([name, member]) => [name, withoutNulls(member)]))
 }

@@ -1,3 +1,4 @@
+import { parseWithCalls } from '../../../base/exact-numbers.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { NativeEvent, SseEvent, StreamDecoder } from '../../stream-decoder.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
@@ -61,7 +62,7 @@ class ChunkDecoder<C extends Chunk> implements StreamDecoder<C> {
 function eventObject({ event, data }: SseEvent): Json {
   let json: unknown
   try {
-    json = JSON.parse(data)
+    json = parseWithCalls(data)
   } catch {
     throw invalidResponse('an event of the stream is not JSON')
   }
