@@ -17,8 +17,8 @@ export const isRawNumber = isRawJSON
 
 /** Objects of callers and models: arguments and results of tools. */
 const inObjects: ReadonlySet<string> = new Set(['args', 'arguments', 'input', 'functionResponse', 'function_response'])
-/** Values within a JSON Schema. */
-const inValues: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples'])
+/** Values within a JSON Schema, and the seed of a request, which has 64 bits at OpenAI. */
+const inValues: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples', 'seed'])
 
 /** `JSON.parse` of a text that a caller or a model has written as a whole: all its numbers are kept. */
 export function parseExact(text: string): unknown {

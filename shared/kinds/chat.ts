@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isRawNumber } from '../base/exact-numbers.ts'
 import { isObject } from '../base/is-object.ts'
 import { alsoTaking } from '../base/other-forms.ts'
 import type { Usage } from '../base/usage.ts'
@@ -84,6 +85,17 @@ const resultContent = z.union([z.string(), z.array(toolPart).min(1)]) as unknown
 
 /** Mistral’s API and clients leave it out; `completeChat` sets it. */
 const functionType = z.literal('function').optional() as unknown as z.ZodLiteral<'function'>
+
+const maxSeed = 2n ** 63n - 1n
+
+/** OpenAI's is an integer of 64 bits, which may be a raw number (`isRawNumber`). */
+const seed = z
+  .custom<number>(value => {
+    if (!isRawNumber(value)) return Number.isInteger(value) && Math.abs(value as number) < Number(maxSeed)
+    const digits = JSON.stringify(value)
+    return /^-?\d{16,19}$/.test(digits) && BigInt(digits) <= maxSeed && BigInt(digits) >= -maxSeed - 1n
+  }, 'must be a whole number of 64 bits.')
+  .meta({ type: 'integer', format: 'int64' })
 
 /** Mistral's clients may hand them back as an object (mistralai, FunctionCall). */
 export const callArguments = alsoTaking(z.string().describe('JSON, as the model wrote it.'), value =>
@@ -233,7 +245,7 @@ export const chatRequest = z.looseObject({
     .union([z.string(), z.array(z.string()).max(4)])
     .nullish()
     .describe('Up to four texts at which the answer stops.'),
-  seed: z.int().nullish().describe('For answers that can be repeated, as far as the provider can.'),
+  seed: seed.nullish().describe('For answers that can be repeated, as far as the provider can.'),
   logprobs: z
     .boolean()
     .nullish()

@@ -246,12 +246,32 @@ test.serial('200: constants of a tool’s schema as they are, and its limits as 
   }
 })
 
+test.serial('200 with a seed of 64 bits as it is; 400 with a longer one', async t => {
+  const ask = (seed: string, stream: boolean) => {
+    world.openai.reset()
+    const body = `{"model":"gpt-4.1","seed":${seed},"stream":${stream},"messages":[{"role":"user","content":"Hi"}]}`
+    return world.gateway.fetch('/v1/chat/completions', { key, body: routed(body, 'openai') })
+  }
+  for (const stream of [false, true])
+    for (const seed of ['9223372036854775807', '-9223372036854775808', '7046029254386353131']) {
+      const response = await ask(seed, stream)
+      t.is(response.status, 200, await response.text())
+      const sent = world.openai.requests.at(-1)!.raw.toString()
+      t.true(sent.includes(`"seed":${seed}`), sent)
+    }
+  for (const seed of ['18446744073709551615', '1e400', '1.5']) {
+    const response = await ask(seed, false)
+    t.is(response.status, 400)
+    t.is(((await response.json()) as Any).error.param, 'seed')
+  }
+})
+
 test('kept numbers: within arguments only, in linear time', t => {
   const written = (text: string) => JSON.stringify(parseWithCalls(text))
   const big = '12345678901234567890'
   t.is(
-    written(`{"seed":${big},"input":${big},"a":{"args":[${big}]}}`),
-    written('{"seed":12345678901234567000,"input":12345678901234567000,"a":{"args":[12345678901234567000]}}'),
+    written(`{"id":${big},"input":${big},"a":{"args":[${big}]}}`),
+    written('{"id":12345678901234567000,"input":12345678901234567000,"a":{"args":[12345678901234567000]}}'),
   )
   for (const text of [
     `{"input":{"a\\"\\\\":[{"b":${big}},"${big}",[[],${big}]]},"c":"\\\\"}`,

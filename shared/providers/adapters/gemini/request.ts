@@ -1,4 +1,5 @@
 import { GatewayError } from '../../../base/errors.ts'
+import { isRawNumber } from '../../../base/exact-numbers.ts'
 import { type Effort, efforts } from '../../../catalog/chat-profile.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
@@ -81,7 +82,7 @@ function refuseUnsupported(body: ChatRequest): void {
     throw unsupported('logit_bias is not supported by this model.', 'logit_bias')
   if (modalities?.includes('audio')) throw unsupported('This model cannot answer with audio.', 'modalities')
   if ((n ?? 1) > maxCandidates) throw unsupported(`This model gives at most ${maxCandidates} choices.`, 'n')
-  if (Math.abs(seed ?? 0) > maxSeed) throw unsupported('This model takes a 32-bit seed.', 'seed')
+  if (isRawNumber(seed) || Math.abs(seed ?? 0) > maxSeed) throw unsupported('This model takes a 32-bit seed.', 'seed')
   if (top_logprobs && !logprobs) throw invalid('top_logprobs needs logprobs: true.', 'top_logprobs')
 }
 

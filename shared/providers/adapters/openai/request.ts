@@ -156,7 +156,7 @@ export function limitTokens({ call: { target, body, maxTokens }, changes }: Draf
 /** Sends `seed` under the server's name (quirk `seed_field`). */
 export function renameSeed({ call: { target, body }, changes }: Draft<'chat'>): void {
   const field = target.provider.quirks?.seed_field
-  if (field === undefined || typeof body.seed !== 'number') return
+  if (field === undefined || body.seed == null) return
   changes.seed = undefined
   changes[field] = body.seed
 }
