@@ -173,11 +173,12 @@ test.serial('200 with arguments in a stream that stay JSON', async t => {
 test.serial('200 with a number of 19 digits masked, and another one beside it as it was', async t => {
   const { live } = await world.gateway.account({ guardrails: detecting('mask', 'both') })
   const input = '{"card":6228480402564890018,"id":2512292042121000001}'
-  const asText = JSON.stringify(asked).replace(
-    '"messages":[',
-    `"messages":[{"role":"user","content":"Pay"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_0","name":"pay",
-    "input":${input}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_0","content":"done"}]},`,
-  )
+  const messages = [
+    hi,
+    { role: 'assistant', content: [{ ...toolUse, input: 'INPUT' }] },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: toolUse.id, content: 'done' }] },
+  ]
+  const asText = JSON.stringify({ ...asked, messages }).replace('"INPUT"', input)
   const masked = '"input":{"card":"[CARD_1]","id":2512292042121000001}'
   const sending = await world.gateway.fetch('/v1/messages', { key: live, body: asText })
   t.is(sending.status, 200, await sending.text())
