@@ -30,7 +30,8 @@ class SchemaChecks {
   }
 
   #ask(text: string, schema: unknown, repairs: boolean): Promise<Checked | null> {
-    const task: CheckTask = { id: ++this.#lastId, text, schema, repairs }
+    // As a text: a raw number cannot be cloned.
+    const task: CheckTask = { id: ++this.#lastId, text, schema: JSON.stringify(schema ?? null), repairs }
     return new Promise(resolve => {
       const timer = setTimeout(() => this.#settle(task.id, null), maxWaitMs)
       this.#waiting.set(task.id, checked => {

@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { parseWithCalls } from '../base/exact-numbers.ts'
 import { isObject } from '../base/is-object.ts'
 import { isOwnTimeout } from '../engine/caller-timeouts.ts'
 import { ClientGone } from '../engine/failures.ts'
@@ -88,7 +89,7 @@ async function enforceFormat(
     if (!checked.repaired) continue
     formatted.marks.add('repaired')
     // What the provider sent stays as it is: its text may be passed on.
-    if (formatted.shown === shown) formatted.shown = structuredClone(shown)
+    if (formatted.shown === shown) formatted.shown = parseWithCalls(JSON.stringify(shown)) as object
     textsOf(formatted.shown as Json)[index]!.replace(checked.json)
   }
   return { shown: formatted.shown, marks: [...formatted.marks] }

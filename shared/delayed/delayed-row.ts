@@ -1,3 +1,4 @@
+import { keepNumbers } from '../base/exact-numbers.ts'
 import { delayedKind, type Job } from '../jobs/jobs.ts'
 import type { DirectKinds } from '../kinds/index.ts'
 import type { Features } from '../routing/features.ts'
@@ -69,6 +70,7 @@ type DelayedWork = {
 export function readWork({ input }: Pick<Job, 'input'>): DelayedWork {
   const { kind = 'chat', body: text } = input as DelayedInput
   const body = JSON.parse(text) as DirectKinds[DelayedKind]['request']
+  keepNumbers(body, text)
   const raw = Buffer.from(text)
   return { kind, body, raw, features: requestFormatOf(kind).readFeatures(body, raw.length) }
 }

@@ -222,13 +222,17 @@ for (const { model, provider, emulator } of providers)
     test.serial(
       `200 from ${dialect} to ${provider}: arguments and results of an earlier call as they were`,
       async t => {
-        emulator().reset()
         const [path, body] = ask(model)
-        const response = await world.gateway.fetch(path, { key, body: routed(body, provider) })
-        t.is(response.status, 200, await response.text())
-        const sent = unwritten(emulator().requests.at(-1)!.raw.toString())
-        for (const number of [`"id":${id}`, '-98765432109876543210', '1e400', `"found":${id}`, '0.30000000000000004'])
-          t.true(sent.includes(number), `${number} in ${sent}`)
+        // A null is left out, so that the body is written again.
+        const withNull = body.replace('{', `{"${path.includes('v1beta') ? 'generationConfig' : 'temperature'}":null,`)
+        for (const given of [body, withNull]) {
+          emulator().reset()
+          const response = await world.gateway.fetch(path, { key, body: routed(given, provider) })
+          t.is(response.status, 200, await response.text())
+          const sent = unwritten(emulator().requests.at(-1)!.raw.toString())
+          for (const number of [`"id":${id}`, '-98765432109876543210', '1e400', `"found":${id}`, '0.30000000000000004'])
+            t.true(sent.includes(number), `${number} in ${sent}`)
+        }
       },
     )
 
@@ -243,6 +247,38 @@ test.serial('200: constants of a tool’s schema as they are, and its limits as 
     t.is(response.status, 200, await response.text())
     const sent = emulator().requests.at(-1)!.raw.toString()
     t.is(sent.split(id).length - 1, 3, `${provider}: ${sent}`)
+  }
+})
+
+test.serial('200 with an answer that is checked against a constant and repaired', async t => {
+  const schema = `{"type":"object","properties":{"id":{"type":"integer","const":${id}}},"required":["id"]}`
+  const format = `{"type":"json_schema","json_schema":{"name":"found","schema":${schema}}}`
+  const body = `{"model":"gpt-4.1","messages":[{"role":"user","content":"Hi"}],"response_format":${format}}`
+  world.openai.reset()
+  world.openai.next(
+    whole(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant",
+    "content":${JSON.stringify(`{"id":${id},}`)}},"finish_reason":"stop"}],${usage}}`),
+  )
+  const headers = { 'x-gateway-structured-output': 'repair' }
+  const response = await world.gateway.fetch('/v1/chat/completions', { key, body: routed(body, 'openai'), headers })
+  const text = await response.text()
+  t.is(response.status, 200, text)
+  t.is(JSON.parse(text).choices[0].message.content, `{"id":${id}}`)
+})
+
+test.serial('200 with the constants of tools that a model has searched for', async t => {
+  const tool = `{"type":"function","name":"find","defer_loading":true,"description":"Finds.","parameters":{"type":"object",
+    "properties":{"id":{"const":${id}}}}}`
+  for (const stream of [false, true]) {
+    moonshot.reset()
+    moonshot.next(stream ? streamed(chunks(JSON.stringify(args))) : whole(completion(JSON.stringify(args))))
+    const body = `{"model":"kimi-k2.5","store":false,"stream":${stream},"input":"Hi","tools":[{"type":"tool_search"},${tool}]}`
+    const response = await world.gateway.fetch('/v1/responses', { key, body: routed(body, 'moonshot') })
+    const text = await response.text()
+    t.is(response.status, 200, text)
+    t.true(text.includes('tool_search_output'), text)
+    t.true(text.includes(`{"const":${id}}`), text)
+    t.false(text.includes('rawJSON'), text)
   }
 })
 

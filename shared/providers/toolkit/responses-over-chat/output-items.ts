@@ -1,3 +1,4 @@
+import { parseExact } from '../../../base/exact-numbers.ts'
 import type {
   ResponsesOutputItem,
   ResponsesOutputPart,
@@ -126,7 +127,7 @@ export class OutputItems {
   /** Adds an item; the event has its own copy, as the item will grow. */
   #begin<T extends ResponsesOutputItem>(item: T): { index: number; events: Events } {
     const index = this.items.push(item) - 1
-    return { index, events: [{ type: 'response.output_item.added', output_index: index, item: structuredClone(item) }] }
+    return { index, events: [{ type: 'response.output_item.added', output_index: index, item: copyOf(item) }] }
   }
 
   #done(index: number): UnnumberedResponsesEvent {
@@ -318,6 +319,11 @@ export class OutputItems {
     item.status = isCut && jsonObjectIn(json) === null ? 'incomplete' : 'completed'
     return [...events, this.#done(index)]
   }
+}
+
+/** Of an item, whose tools may have numbers that cannot be cloned. */
+function copyOf<T extends ResponsesOutputItem>(item: T): T {
+  return parseExact(JSON.stringify(item)) as T
 }
 
 function textPartOf({ summary, content }: Reasoning): { text: string } | undefined {
