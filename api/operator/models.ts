@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { dateOf } from '../../shared/base/time.ts'
+import { utcDateOf } from '../../shared/base/time.ts'
 import { isRetired } from '../../shared/catalog/traits.ts'
 import { type Command, command } from './parse.ts'
 
@@ -34,7 +34,7 @@ export const models: Command[] = [
     help: '',
     flags: z.strictObject({}),
     async run({ catalog, upstreams, clock }) {
-      const today = dateOf(clock.now())
+      const today = utcDateOf(clock.now())
       const rows = [...catalog.models.values()].filter(({ disabled }) => !disabled)
       const expired = rows.filter(model => isRetired(model, today)).map(({ id }) => id)
       const unserved = rows.filter(model => upstreams.targets(model, 'live').length === 0).map(({ id }) => id)

@@ -88,7 +88,7 @@ export function monthOf(nowMs: number): string {
 }
 
 /** The UTC date of a timestamp, as "2026-11-26". */
-export function dateOf(ms: number): string {
+export function utcDateOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10)
 }
 

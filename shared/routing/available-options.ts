@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
-import { dateOf } from '../base/time.ts'
+import { utcDateOf } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
 import { isRetired } from '../catalog/traits.ts'
@@ -63,7 +63,7 @@ function availableOptions(context: RoutingContext): List {
   const allowlist = policy.allowlist ?? everything
   let lists = known.lists.get(allowlist)
   if (!lists) known.lists.set(allowlist, (lists = new Map()))
-  const date = dateOf(inputs.clock.now())
+  const date = utcDateOf(inputs.clock.now())
   const key = `${date} ${policy.environment} ${kind} ${capabilitiesOf(features)} ${features.signedThinking}`
   let list = lists.get(key)
   if (!list) {
@@ -108,7 +108,7 @@ export function listEligibleModels({ inputs, policy, features, excluded: listed 
   const models: ModelRow[] = []
   const allowed = allowedModels(inputs.catalog, policy)
   const unmetRequirements: UnmetRequirement[] = []
-  const date = dateOf(inputs.clock.now())
+  const date = utcDateOf(inputs.clock.now())
   const retired: ModelRow[] = []
   for (const model of inputs.catalog.models.values()) {
     if (model.disabled || !serves(model, 'chat')) continue

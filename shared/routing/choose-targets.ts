@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
-import { dateOf } from '../base/time.ts'
+import { utcDateOf } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { ModelRow } from '../catalog/schema.ts'
@@ -49,7 +49,7 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
   const isAllowed = (model: ModelRow) => serves(model) && !model.disabled && allowed?.has(model.id) !== false
   const eligible = requested ? [requested] : [...catalog.models.values()].filter(isAllowed)
   if (eligible.length === 0 && policy.allowlist) throw noAllowedModelError(policy.allowlist)
-  const date = dateOf(nowMs)
+  const date = utcDateOf(nowMs)
   const [current = [], retired = []] = [false, true].map(is => eligible.filter(model => isRetired(model, date) === is))
   let firstError: unknown = null
   const chosen: Target[] = []
