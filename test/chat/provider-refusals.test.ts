@@ -481,3 +481,23 @@ test('503 while a provider is not called: where it refused the key, the caller i
   )
   t.regex(noTargetNowError([refused, { cooldownMs: 5_000 }]).message, /^Every provider .* Try again in 5 s\.$/)
 })
+
+// They pause their targets, so they are the last.
+for (const [model, stream] of [
+  ['mistral-large-3', false],
+  ['mistral-small-4', true],
+] as const)
+  test.serial(
+    `502 with retry-after, after one call, for a rate limit that states its delay in words, stream ${stream}`,
+    async t => {
+      const limited = {
+        message: 'Rate limit reached for m on tokens per min. Please try again in 19.2s.',
+        ...{ type: 'tokens', code: 'rate_limit_exceeded' },
+      }
+      mistral.next(stream ? events([eventOf(limited)]) : json(429, { error: limited }))
+      const answer = await ask(saying(model, 'Hello', { ...atMistral, stream }))
+      t.is(answer.status, 502, answer.text)
+      t.is(answer.headers.get('retry-after'), '20')
+      t.is(mistral.requests.length, 1)
+    },
+  )

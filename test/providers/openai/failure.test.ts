@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { normaliseUsage } from '../../../shared/providers/adapters/openai/answer.ts'
+import { reportedFailure } from '../../../shared/providers/adapters/openai/failure.ts'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import type { FailureReason } from '../../../shared/providers/provider-error.ts'
 import { test } from '../../support/test.ts'
@@ -311,6 +312,27 @@ test('failure messages: the provider’s words about the request, never about ou
   t.notRegex(said(429, error({ message: 'Limit in organization org-AbCd1234EfGh on tokens' })), /org-A/)
   t.notRegex(said(400, error({ message: 'Echo: Authorization: Bearer abc.def' })), /abc/)
   t.true(said(400, error({ message: 'x'.repeat(50_000) })).length <= 1000)
+})
+
+test('a rate limit without retry-after: the delay in its words, or the time at which it ends', t => {
+  const wait = (body: object, headers = {}) =>
+    openai.failure(429, headers, JSON.stringify({ error: body })).retryAfterMs
+  const limited = (words: string) => ({ message: `Rate limit reached for m. ${words}`, code: 'rate_limit_exceeded' })
+  t.is(wait(limited('Please try again in 2.112s. Visit …')), 2_112)
+  t.is(wait(limited('Please try again in 342ms.')), 342)
+  t.is(wait(limited('Please try again in 6m0s.')), 360_000)
+  t.is(wait(limited('Please try again in 1h2m3.5s.')), 3_723_500)
+  t.is(wait(limited('Please try again in 99h.')), 86_400_000)
+  t.is(wait(limited('Please try again in a while.')), null)
+  t.is(wait(limited('Please try again in 9s.'), { 'retry-after': '2' }), 2_000)
+  t.is(wait({ message: 'You have no quota. Try again in 9s.', code: 'insufficient_quota' }), null)
+  const resets = (reset: unknown) =>
+    wait({ message: 'Rate limit exceeded', code: 429, metadata: { headers: { 'X-RateLimit-Reset': reset } } })
+  t.true(resets(String(Date.now() + 60_000))! > 50_000)
+  t.is(resets(String(Date.now() - 60_000)), 0)
+  t.is(resets('soon'), null)
+  const inStream = reportedFailure({ error: limited('Please try again in 20s.') })
+  t.like(inStream, { reason: 'rate_limited', retryAfterMs: 20_000 })
 })
 
 test('retry-after: milliseconds, seconds and dates', t => {

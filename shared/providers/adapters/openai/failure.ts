@@ -6,7 +6,7 @@ import { type Headers, type Json, parseJsonOrText } from '../../toolkit/json-fie
 import { modelFaultOf } from '../../toolkit/model-faults.ts'
 import { reasonBesideStatus } from '../../toolkit/reason-beside-status.ts'
 import { fixedMessages, isAbsentModel, reasonOfStatus, redactProviderMessage } from '../../toolkit/refusal.ts'
-import { retryAfterMs } from '../../toolkit/retry-after.ts'
+import { delayInWordsMs, delayUntilMs, retryAfterMs } from '../../toolkit/retry-after.ts'
 
 /** Meanings of an error's `code`, `type` or OpenRouter's `error_type`; more specific than the status. */
 const byCode = new Map<string, FailureReason>([
@@ -104,9 +104,10 @@ function errorFrom(fault: Fault, ownStatus: number | null, delayMs: number | nul
   const reason = modelFault ? 'model_fault' : reasonOf(fault, ownStatus, isOfPrompt)
   const text = redactProviderMessage(fault.message).slice(0, maxMessage)
   const fallback = status ? `The provider answered with status ${status}.` : 'The provider reported an error.'
+  const retryAfterMs = delayMs ?? (reason === 'rate_limited' ? statedDelayMs(fault) : null)
   return new ProviderError(reason, fixedMessages[reason] ?? (text || fallback), {
     ...(status && { status }),
-    ...(delayMs !== null && { retryAfterMs: delayMs }),
+    ...(retryAfterMs !== null && { retryAfterMs }),
     ...(fault.param !== null && { param: fault.param }),
     ...(modelFault && { modelFault }),
   })
@@ -156,6 +157,14 @@ function ofStatus(status: number | null): FailureReason | undefined {
   return status === null || status < 400 ? undefined : reasonOfStatus(status)
 }
 
+/**
+ * The delay that a rate limit without a header states: in its words, as OpenAI's do inside a stream, or by the time at which OpenRouter's own
+ * limit ends (Gitlawb/openclaude#936, Avarok-Cybersecurity/atlas#543). Null if there is none.
+ */
+function statedDelayMs({ message, resetsAtMs }: Fault): number | null {
+  return resetsAtMs === null ? delayInWordsMs(message) : delayUntilMs(resetsAtMs)
+}
+
 /** An error as a server reports it, before it is classified. */
 type Fault = {
   message: string
@@ -169,6 +178,8 @@ type Fault = {
   /** Whether it is of a server behind the one that was called (OpenRouterTeam/ai-sdk-provider#24). */
   relayed: boolean
   param: string | null
+  /** When a rate limit ends, in Unix time (OpenRouter). */
+  resetsAtMs: number | null
   /** What the model wrote, where that is at fault (Groq). */
   generation: unknown
 }
@@ -178,7 +189,16 @@ function readFault(body: unknown): Fault {
   const text = readErrorText(body)
   const outer = Array.isArray(body) ? body[0] : body
   if (!isObject(outer))
-    return { ...text, codes: [], type: '', httpCode: null, moderated: false, relayed: false, generation: null }
+    return {
+      ...text,
+      codes: [],
+      type: '',
+      httpCode: null,
+      moderated: false,
+      relayed: false,
+      resetsAtMs: null,
+      generation: null,
+    }
   const error: Json = isObject(outer.error) ? outer.error : outer
   const metadata = isObject(error.metadata) ? error.metadata : {}
   return {
@@ -189,8 +209,15 @@ function readFault(body: unknown): Fault {
     // OpenRouter reports a prompt flagged by moderation as 403 with the reasons.
     moderated: Array.isArray(metadata.reasons) || metadata.flagged_input !== undefined,
     relayed: typeof metadata.provider_name === 'string' && metadata.raw !== undefined,
+    resetsAtMs: resetIn(metadata.headers),
     generation: error.failed_generation,
   } as Fault
+}
+
+function resetIn(headers: unknown): number | null {
+  const reset = isObject(headers) ? Number(headers['X-RateLimit-Reset']) : Number.NaN
+  // In milliseconds, as OpenRouter has it.
+  return Number.isInteger(reset) && reset > 1e12 ? reset : null
 }
 
 function statusIn({ code, status_code, status }: Json): number | null {
