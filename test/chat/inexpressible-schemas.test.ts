@@ -314,3 +314,34 @@ test.serial(
     t.is(answered.by, 'prompt', answered.text)
   },
 )
+
+test.serial('200 with strict schemas that OpenAI’s strict mode refuses: they are sent, but not as strict', async t => {
+  const loose = {
+    type: 'object',
+    properties: { city: text, day: text },
+    required: ['city'],
+    additionalProperties: false,
+  }
+  // Names of properties are no members of a schema.
+  const closed = object({ properties: object({ a: text }), city: text })
+  for (const [schema, isStrict] of [
+    [object({ m: openObjects[0]! }), false],
+    [object({ m: openObjects[5]! }), false],
+    [loose, false],
+    [closed, true],
+  ] as const) {
+    const given = await ask('openai', { messages, ...json(schema, true), tools: [tool(schema, { strict: true })] })
+    t.is(given.status, 200, given.text)
+    t.is(given.adjusted, isStrict ? null : 'response_format')
+    t.is(given.dropped, isStrict ? null : 'tools.0.function.strict')
+    t.like(given.sent.response_format.json_schema, { schema, strict: isStrict })
+    t.is(given.sent.tools[0].function.strict, isStrict ? true : undefined)
+    const called = { type: 'function', name: 'weather', parameters: schema, strict: true }
+    const format = { type: 'json_schema', name: 'x', schema, strict: true }
+    const native = await ask('openai', { input: 'Hi', tools: [called], text: { format } }, '/v1/responses')
+    t.is(native.status, 200, native.text)
+    t.is(native.adjusted, isStrict ? null : 'tools.0.strict,text.format.strict')
+    t.like(native.sent.text.format, { schema, strict: isStrict })
+    t.like(native.sent.tools[0], { parameters: schema, strict: isStrict })
+  }
+})

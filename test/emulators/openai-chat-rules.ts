@@ -10,7 +10,7 @@ import {
   tooLong,
 } from './chat-rule.ts'
 import { effortsOf, isReasoner } from './openai-responses.ts'
-import { lookaroundFault, openAiSchemaFault, propertyNamesFault } from './schema-rules.ts'
+import { lookaroundFault, openAiSchemaFault, openAiStrictFault, propertyNamesFault } from './schema-rules.ts'
 
 /** The fields of OpenAI's chat completions: openai-node, resources/chat/completions/completions.ts */
 const openAiFields = new Set(
@@ -69,15 +69,20 @@ export const openaiRules: readonly Rule[] = [
     source: 'schema-rules.ts',
     refusal: ({ tools }) =>
       firstOf<Any, Any>(tools, ({ function: fn }, index) => {
-        const fault = fn && (openAiSchemaFault(fn.name, fn.parameters) ?? lookaroundFault(fn.parameters))
+        const fault =
+          fn &&
+          (openAiSchemaFault(fn.name, fn.parameters) ??
+            (fn.strict && openAiStrictFault(`function '${fn.name}'`, fn.parameters)) ??
+            lookaroundFault(fn.parameters))
         return fault && refused(fault, `tools[${index}].function.parameters`, 'invalid_function_parameters')
       }),
   },
   {
     source: 'schema-rules.ts',
     refusal: ({ response_format: format }) => {
-      const { name, schema } = format?.json_schema ?? {}
-      const fault = lookaroundFault(schema) ?? propertyNamesFault(name, schema)
+      const { name, schema, strict } = format?.json_schema ?? {}
+      const strictFault = strict && openAiStrictFault(`response_format '${name}'`, schema)
+      const fault = lookaroundFault(schema) ?? propertyNamesFault(name, schema) ?? strictFault
       return fault && refused(fault, 'response_format', 'invalid_json_schema')
     },
   },

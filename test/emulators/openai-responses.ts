@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
 import { json, type Reply } from './emulator.ts'
 import { refusalOfTier, tierOf } from './openai-tiers.ts'
-import { lookaroundFault, propertyNamesFault } from './schema-rules.ts'
+import { lookaroundFault, openAiStrictFault, propertyNamesFault } from './schema-rules.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape, as they came over the wire
 type Body = any
@@ -114,8 +114,9 @@ function settingFault(body: Body): Reply | null {
       'max_output_tokens',
       'integer_below_min_value',
     )
-  const { name: formatName, schema } = body.text?.format ?? {}
-  const schemaFault = lookaroundFault(schema) ?? propertyNamesFault(formatName, schema)
+  const { name: formatName, schema, strict } = body.text?.format ?? {}
+  const strictFault = strict && openAiStrictFault(`response_format '${formatName}'`, schema)
+  const schemaFault = lookaroundFault(schema) ?? propertyNamesFault(formatName, schema) ?? strictFault
   if (schemaFault) return invalid(schemaFault, 'text.format.schema', 'invalid_json_schema')
   for (const name of ['user', 'prompt_cache_key', 'safety_identifier'])
     if (body[name]?.length > 64) return tooLong(name, body[name])
@@ -129,7 +130,7 @@ function settingFault(body: Body): Reply | null {
 function toolFault({ tools, input }: Body): Reply | null {
   const given: Body[] = [...(tools ?? []), ...itemTools(input)]
   const searches = given.some(({ type }: Body) => type === 'tool_search')
-  for (const [index, { type, name, parameters, defer_loading }] of given
+  for (const [index, { type, name, parameters, strict, defer_loading }] of given
     .flatMap(tool => tool.tools ?? tool)
     .entries()) {
     const at = `tools[${index}]`
@@ -139,8 +140,9 @@ function toolFault({ tools, input }: Body): Reply | null {
         `${at}.parameters`,
         'invalid_function_parameters',
       )
-    const lookaround = lookaroundFault(parameters)
-    if (lookaround) return invalid(lookaround, `${at}.parameters`, 'invalid_function_parameters')
+    const schemaFault =
+      lookaroundFault(parameters) ?? (strict === true && openAiStrictFault(`function '${name}'`, parameters))
+    if (schemaFault) return invalid(schemaFault, `${at}.parameters`, 'invalid_function_parameters')
     if (defer_loading && !searches)
       return invalid('Deferred tools require the tool_search tool.', `${at}.defer_loading`)
   }

@@ -141,6 +141,23 @@ export function openAiSchemaFault(name: string, schema: Any): string | null {
   return null
 }
 
+/**
+ * Strict schemas at OpenAI, of tools and formats: moeru-ai/xsai#145, agentscope-ai/agentscope-java#2548, spring-projects/spring-ai#6865.
+ */
+export function openAiStrictFault(of: string, schema: Any): string | null {
+  for (const { schema: node, path } of nodesOf(schema)) {
+    if (!typesOf(node).includes('object')) continue
+    const at = `Invalid schema for ${of}: In context=(${path.map(part => `'${part}'`).join(', ')})`
+    if (node.additionalProperties !== false)
+      return `${at}, 'additionalProperties' is required to be supplied and to be false.`
+    const names = Object.keys(node.properties ?? {})
+    const missing = names.find(name => !node.required?.includes(name))
+    if (missing)
+      return `${at}, 'required' is required to be supplied and to be an array including every key in properties. Missing '${missing}'.`
+  }
+  return null
+}
+
 /** vercel/ai#20621 (formats that are not strict, too), mastra-ai/mastra#20977. */
 export function propertyNamesFault(name: string, schema: Any): string | null {
   const found = nodesOf(schema).find(({ schema: node }) => node.propertyNames !== undefined)

@@ -7,6 +7,7 @@ import { isReference, type ResponsesItem, type ResponsesRequest } from '../../ki
 import type { ResponsesTool } from '../../kinds/responses-tools.ts'
 import type { Target } from '../contract.ts'
 import { parseableArguments } from '../toolkit/call-arguments.ts'
+import { isStrict } from '../toolkit/is-strict.ts'
 import { CallIds } from './call-ids.ts'
 import { fitSettings } from './fit-chat.ts'
 import { fitFormatSchema, fitParametersSchema } from './fit-schema.ts'
@@ -50,8 +51,8 @@ export function fitResponses(body: ResponsesRequest, target: Target): FittedResp
     if (fitted.reasoning_effort !== chat.reasoning_effort)
       changes.reasoning = { ...body.reasoning, effort: fitted.reasoning_effort }
   }
-  const namesOf = (names: readonly string[]) => names.map(name => responsesNames.get(name) ?? name)
-  return { changes, dropped: namesOf(fitting.dropped), adjusted: namesOf(fitting.adjusted) }
+  const nameOf = (name: string) => responsesNames.get(name) ?? name
+  return { changes, dropped: fitting.dropped.map(nameOf), adjusted: fitting.adjusted.map(nameOf) }
 }
 
 /** The letters with which OpenAI's ids of items begin, by their types. */
@@ -116,12 +117,15 @@ function isItemId({ type = 'message', id }: Readonly<Record<string, unknown>>): 
   return id.length <= maxIdCharacters && id.startsWith(idPrefixes[asText(type)] ?? '')
 }
 
-/** A function with parameters that the target accepts, the same tool if they are; `losesMeaning`: a rule is told in a text. */
+/**
+ * A function with parameters that the target accepts, the same tool if they are. `adjusted`: its members of which a rule is told in a
+ * text, or which its schema does not allow.
+ */
 export function withFittedParameters(
   tool: ResponsesTool,
   target: Target,
-): { tool: ResponsesTool; losesMeaning: boolean } {
-  if (tool.type !== 'function') return { tool, losesMeaning: false }
+): { tool: ResponsesTool; adjusted: readonly string[] } {
+  if (tool.type !== 'function') return { tool, adjusted: [] }
   // Providers of Responses are not sent definitions in place of references: each schema may have the growth of a request.
   const { schema, losesMeaning } = fitParametersSchema(
     tool.parameters ?? {},
@@ -129,19 +133,39 @@ export function withFittedParameters(
     tool.strict === true,
     new SchemaGrowth(),
   )
-  return { tool: schema === tool.parameters ? tool : { ...tool, parameters: schema }, losesMeaning }
+  const losesStrict = cannotBeStrict(tool.strict, schema, target)
+  if (schema === tool.parameters && !losesStrict) return { tool, adjusted: [] }
+  return {
+    tool: { ...tool, parameters: schema, ...(losesStrict && { strict: false }) },
+    adjusted: namesOf({ parameters: losesMeaning, strict: losesStrict }),
+  }
 }
 
-/** The text options with a schema that the target accepts, the same object if it is; `losesMeaning`: a rule is told in a text. */
+/**
+ * The text options with a schema that the target accepts, the same object if it is. `adjusted`: members of the format, as those of a
+ * function.
+ */
 export function withFittedFormat(
   text: ResponsesRequest['text'],
   target: Target,
-): { text: ResponsesRequest['text']; losesMeaning: boolean } {
+): { text: ResponsesRequest['text']; adjusted: readonly string[] } {
   const format: Record<string, unknown> | null | undefined = text?.format
   const { schema: dialect } = profileOf(target)
-  if (!isObject(format) || !isObject(format.schema) || dialect !== 'with_properties')
-    return { text, losesMeaning: false }
+  if (!isObject(format) || !isObject(format.schema) || dialect !== 'with_properties') return { text, adjusted: [] }
   const { schema, losesMeaning } = fitFormatSchema(format.schema, dialect, new SchemaGrowth())
-  if (schema === format.schema) return { text, losesMeaning }
-  return { text: { ...text, format: { ...format, schema } } as ResponsesRequest['text'], losesMeaning }
+  const losesStrict = cannotBeStrict(format.strict, schema, target)
+  if (schema === format.schema && !losesStrict) return { text, adjusted: [] }
+  const fitted = { ...format, schema, ...(losesStrict && { strict: false }) }
+  return {
+    text: { ...text, format: fitted } as ResponsesRequest['text'],
+    adjusted: namesOf({ schema: losesMeaning, strict: losesStrict }),
+  }
+}
+
+function cannotBeStrict(strict: unknown, schema: unknown, target: Target): boolean {
+  return strict === true && profileOf(target).strict_schemas === 'closed_required' && !isStrict(schema)
+}
+
+function namesOf(changed: Record<string, boolean>): string[] {
+  return Object.keys(changed).filter(name => changed[name])
 }

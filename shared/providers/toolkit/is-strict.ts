@@ -1,5 +1,7 @@
 import { isObject } from '../../base/is-object.ts'
 
+/** Members that hold schemas by name: the names are no members. */
+const named = new Set(['properties', '$defs', 'definitions'])
 /** Deeper schemas count as not strict. */
 const maxSchemaDepth = 32
 
@@ -17,5 +19,9 @@ export function isStrict(schema: unknown, depth = 0): boolean {
     if (additionalProperties !== false || !names.every(name => Array.isArray(required) && required.includes(name)))
       return false
   }
-  return Object.values(schema).every(value => isStrict(value, depth + 1))
+  if (schema.patternProperties !== undefined) return false
+  return Object.entries(schema).every(([name, value]) => {
+    const inner = named.has(name) && isObject(value) ? Object.values(value) : value
+    return isStrict(inner, depth + 1)
+  })
 }

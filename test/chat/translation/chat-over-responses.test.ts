@@ -157,6 +157,8 @@ test.serial('200 with all that chat has: images, files, formats, choices, custom
   const grammar = { type: 'grammar', grammar: { syntax: 'regex', definition: '[a-z]+' } }
   const custom = { type: 'custom', custom: { name: 'run', description: 'Runs.', format: grammar } }
   const format = zodResponseFormat(z.object({ answer: z.string() }), 'result')
+  const closed = { ...parameters, required: ['city'], additionalProperties: false }
+  const exact = { ...weather.function, name: 'exact', parameters: closed, strict: true }
   const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' } }
   const file = { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' } }
   const parts = [{ type: 'text', text: 'Look' }, image, file]
@@ -174,7 +176,7 @@ test.serial('200 with all that chat has: images, files, formats, choices, custom
       { role: 'tool', tool_call_id: 'a', content: [{ type: 'text', text: 'b' }] },
       { role: 'user', content: parts },
     ],
-    tools: [weather, { ...weather, function: { ...weather.function, name: 'exact', strict: true } }, custom],
+    tools: [weather, { ...weather, function: exact }, custom],
     tool_choice: {
       type: 'allowed_tools',
       allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'exact' } }] },

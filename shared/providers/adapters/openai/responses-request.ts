@@ -37,7 +37,7 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   const { input, dropped: droppedParts, adjusted: adjustedParts, reasoningSent, reasoningDropped } = inputFor(call)
   const fitted = fitResponses(body, target)
   Object.assign(changes, fitted.changes)
-  const { text, losesMeaning: losesRule } = withFittedFormat(body.text, target)
+  const { text, adjusted: adjustedFormat } = withFittedFormat(body.text, target)
   set('tools', tools)
   set('input', input)
   set('text', text)
@@ -56,7 +56,8 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   set('service_tier', target.tier ?? target.provider.quirks?.service_tier)
   const limit = (changes.max_output_tokens ?? body.max_output_tokens ?? Number.POSITIVE_INFINITY) as number
   if (maxTokens !== null && maxTokens < limit) changes.max_output_tokens = maxTokens
-  const adjustedNames = [...adjustedTools, ...adjustedParts, ...(losesRule ? ['text.format.schema'] : [])]
+  const formatNames = adjustedFormat.map(member => `text.format.${member}`)
+  const adjustedNames = [...adjustedTools, ...adjustedParts, ...formatNames]
   const adjusted = [...fitted.adjusted, ...new Set(adjustedNames)]
   const request: UpstreamRequest = {
     method: 'POST',

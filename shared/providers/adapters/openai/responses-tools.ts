@@ -19,8 +19,8 @@ function fitTool(tool: ResponsesTool, target: Target, param: string, adjusted: s
     const tools = tool.tools.map((inner, index) => fitTool(inner, target, `${param}.tools.${index}`, adjusted))
     return tools.every((inner, index) => inner === tool.tools![index]) ? tool : ({ ...tool, tools } as ResponsesTool)
   }
-  const { tool: fitted, losesMeaning } = withFittedParameters(tool, target)
-  if (losesMeaning) adjusted.push(`${param}.parameters`)
+  const { tool: fitted, adjusted: members } = withFittedParameters(tool, target)
+  for (const member of members) adjusted.push(`${param}.${member}`)
   const { defer_loading: isDeferred } = fitted as { defer_loading?: unknown }
   return isDeferred && !profileOf(target).tool_search
     ? ({ ...fitted, defer_loading: undefined } as ResponsesTool)
