@@ -127,6 +127,14 @@ test.serial(
     const output_config = { format: { type: 'json_schema', schema: dictionary } }
     const message = { max_tokens: 99, messages, stream: true, output_config }
     t.is((await ask('openrouter', message, '/v1/messages')).by, 'prompt')
+    const contents = [{ role: 'user', parts: [{ text: 'Hi' }] }]
+    const google = { type: 'OBJECT', properties: { m: { type: 'OBJECT' } }, required: ['m'] }
+    for (const schemas of [{ responseJsonSchema: dictionary }, { responseSchema: google }]) {
+      const generationConfig = { responseMimeType: 'application/json', ...schemas }
+      const generated = { model: undefined, contents, generationConfig }
+      const at = `/v1beta/models/${models.anthropic}:streamGenerateContent`
+      t.is((await ask('anthropic', generated, at)).by, 'prompt')
+    }
     const whole = await ask('anthropic', {
       messages,
       reasoning_effort: 'none',

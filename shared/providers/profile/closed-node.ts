@@ -55,12 +55,9 @@ export const closedNode: FitNode = (given, lose, merger) => {
   }
   if (losesAnswers(node)) lose('answers')
   if (isObjectNode(node) || isOpen(node)) kept.additionalProperties = false
-  const isSame = Object.keys(kept).length === Object.keys(node).length && Object.keys(kept).every(isKept)
+  const names = Object.keys(kept)
+  const isSame = names.length === Object.keys(node).length && names.every(name => kept[name] === node[name])
   return isSame ? node : kept
-
-  function isKept(name: string): boolean {
-    return kept[name] === node[name]
-  }
 }
 
 /** Whether an object, once closed, cannot have properties that the schema permits, or requires. */
