@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { isRawNumber } from '../base/exact-numbers.ts'
 import { isObject } from '../base/is-object.ts'
 import { alsoTaking } from '../base/other-forms.ts'
 import type { Usage } from '../base/usage.ts'
@@ -9,6 +8,7 @@ import { cacheControl, marked } from './cache-marks.ts'
 import { nestedChoice, nestedTool } from './flat-tools.ts'
 import { openRouterFields, paidFields, webSearchOptions } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
+import { seed } from './seed.ts'
 
 /** The parts of a message's content. */
 
@@ -85,17 +85,6 @@ const resultContent = z.union([z.string(), z.array(toolPart).min(1)]) as unknown
 
 /** Mistral’s API and clients leave it out; `completeChat` sets it. */
 const functionType = z.literal('function').optional() as unknown as z.ZodLiteral<'function'>
-
-const maxSeed = 2n ** 63n - 1n
-
-/** OpenAI's is an integer of 64 bits, which may be a raw number (`isRawNumber`). */
-const seed = z
-  .custom<number>(value => {
-    if (!isRawNumber(value)) return Number.isInteger(value) && Math.abs(value as number) < Number(maxSeed)
-    const digits = JSON.stringify(value)
-    return /^-?\d{16,19}$/.test(digits) && BigInt(digits) <= maxSeed && BigInt(digits) >= -maxSeed - 1n
-  }, 'must be a whole number of 64 bits.')
-  .meta({ type: 'integer', format: 'int64' })
 
 /** Mistral's clients may hand them back as an object (mistralai, FunctionCall). */
 export const callArguments = alsoTaking(z.string().describe('JSON, as the model wrote it.'), value =>

@@ -216,7 +216,9 @@ test('not reachable: the check and writing fail (s3)', async t => {
 test.serial('StorageError without credentials, until there are some (s3)', async t => {
   const names = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE']
   const before = names.map(name => process.env[name])
-  t.teardown(() => names.forEach((name, i) => setVariable(name, before[i])))
+  t.teardown(() => {
+    for (const [i, name] of names.entries()) setVariable(name, before[i])
+  })
   setVariable('AWS_CONFIG_FILE', '/nonexistent')
   setVariable('AWS_SHARED_CREDENTIALS_FILE', '/nonexistent')
   setVariable('AWS_EC2_METADATA_DISABLED', 'true')

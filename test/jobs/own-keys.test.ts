@@ -90,29 +90,32 @@ test.serial('a media job runs, is polled and ends with the own key, and costs no
   t.deepEqual(await gateway.settled(), [])
 })
 
-test.serial('completed though PostgreSQL does not give the own key once its start is claimed: it is started again', async t => {
-  const { live } = await organisation(gateway, 'kling', 'mine:own-secret')
-  const { db } = gateway.services
-  const run = (sql: string) => db.$executeRawUnsafe(sql)
-  await run(`CREATE FUNCTION hide_keys() RETURNS trigger LANGUAGE plpgsql AS $$
+test.serial(
+  'completed though PostgreSQL does not give the own key once its start is claimed: it is started again',
+  async t => {
+    const { live } = await organisation(gateway, 'kling', 'mine:own-secret')
+    const { db } = gateway.services
+    const run = (sql: string) => db.$executeRawUnsafe(sql)
+    await run(`CREATE FUNCTION hide_keys() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN ALTER TABLE IF EXISTS provider_keys RENAME TO hidden_keys; RETURN NEW; END $$`)
-  await run(`CREATE TRIGGER hide_keys BEFORE UPDATE ON jobs FOR EACH ROW WHEN (NEW.stage = 'starting')
+    await run(`CREATE TRIGGER hide_keys BEFORE UPDATE ON jobs FOR EACH ROW WHEN (NEW.stage = 'starting')
     EXECUTE FUNCTION hide_keys()`)
-  const job = await submit(gateway, '/v1/videos', live, video)
-  const isHidden = async () => {
-    const [found] = await db.$queryRaw<{ hidden: boolean }[]>`SELECT to_regclass('hidden_keys') IS NOT NULL AS hidden`
-    return found!.hidden
-  }
-  await eventually(isHidden, 'its start is claimed')
-  await eventually(async () => (await rowOf(gateway, job.id)).stage !== 'starting', 'the start has failed')
-  t.is((await rowOf(gateway, job.id)).stage, 'waiting')
-  await run('DROP TRIGGER hide_keys ON jobs')
-  await run('ALTER TABLE hidden_keys RENAME TO provider_keys')
-  await running(gateway, job.id)
-  kling.finish()
-  t.like(await over(gateway, live, '/v1/videos', job.id), { status: 'completed', cost_usd: 0 })
-  t.deepEqual(await gateway.settled(), [])
-})
+    const job = await submit(gateway, '/v1/videos', live, video)
+    const isHidden = async () => {
+      const [found] = await db.$queryRaw<{ hidden: boolean }[]>`SELECT to_regclass('hidden_keys') IS NOT NULL AS hidden`
+      return found!.hidden
+    }
+    await eventually(isHidden, 'its start is claimed')
+    await eventually(async () => (await rowOf(gateway, job.id)).stage !== 'starting', 'the start has failed')
+    t.is((await rowOf(gateway, job.id)).stage, 'waiting')
+    await run('DROP TRIGGER hide_keys ON jobs')
+    await run('ALTER TABLE hidden_keys RENAME TO provider_keys')
+    await running(gateway, job.id)
+    kling.finish()
+    t.like(await over(gateway, live, '/v1/videos', job.id), { status: 'completed', cost_usd: 0 })
+    t.deepEqual(await gateway.settled(), [])
+  },
+)
 
 test.serial(
   'failed with own_key_refused where the own key is refused or deleted, never with the operator’s',
