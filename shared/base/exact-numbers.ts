@@ -1,4 +1,4 @@
-import { stringEnd } from './json-strings.ts'
+import { stringEnd } from './json-member.ts'
 
 /**
  * Tools get their arguments, and give results, with numbers that JavaScript's do not hold: an id of 19 digits would be rounded, and

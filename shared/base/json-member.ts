@@ -1,10 +1,9 @@
-/** Reads members of text that is already known to be valid JSON: nothing here validates. */
+/** Finds members and strings in text that is already known to be valid JSON: nothing here validates. */
 
-import { closingQuote, stringEnd } from './json-strings.ts'
-
-const [quote, brace, bracket, closingBrace, closingBracket, comma, colon, space] = Array.from('"{[}],: ', sign =>
-  sign.charCodeAt(0),
-)
+const [quote, brace, bracket, closingBrace, closingBracket, comma, colon, space, backslash] = Array.from(
+  '"{[}],: \\',
+  sign => sign.charCodeAt(0),
+) as [quote: number, ...others: number[]]
 
 /**
  * Returns the raw text of an object member's value. `text` must be a valid JSON object, and `name` must need no
@@ -188,4 +187,47 @@ function afterSpace(text: string, start: number): number {
   let at = start
   while (text.charCodeAt(at) <= space!) at++
   return at
+}
+
+/**
+ * Finds the ends of strings in JSON, in received bytes and in decoded text. Both are in the hot path, so each scans its own
+ * representation; they share the rule that backslashes escape each other in pairs.
+ */
+
+const isEscaped = (backslashes: number) => backslashes % 2 === 1
+
+/** Bytes of a string scanned one by one first: one call of the native search costs as much as scanning these. */
+const minNearBytes = 16
+
+/**
+ * Returns the position of the closing quote of the string that starts at `open`; -1 if there is none. The native search
+ * is fast over long text and slow where many quotes are escaped: after each escaped quote, twice as many bytes are
+ * scanned one by one.
+ */
+export function closingQuote(raw: Buffer, open: number): number {
+  let at = open + 1
+  for (let nearBytes = minNearBytes; at < raw.length; nearBytes *= 2) {
+    for (const near = Math.min(at + nearBytes, raw.length); at < near; at++) {
+      const byte = raw[at]
+      if (byte === quote) return at
+      if (byte === backslash) at++
+    }
+    const next = raw.indexOf(quote, at)
+    // The bytes before it are scanned again, unless the last one cannot escape it.
+    if (next < 0 || raw[next - 1] !== backslash) return next
+    let run = next
+    while (run > at && raw[run - 1] === backslash) run--
+    if (!isEscaped(next - run)) return next
+    at = next + 1
+  }
+  return -1
+}
+
+/** Returns the position after the string whose opening quote is at `open`, in valid JSON. */
+export function stringEnd(text: string, open: number): number {
+  for (let at = text.indexOf('"', open + 1); ; at = text.indexOf('"', at + 1)) {
+    let run = at
+    while (text.charCodeAt(run - 1) === backslash) run--
+    if (!isEscaped(at - run)) return at + 1
+  }
 }

@@ -1,7 +1,7 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { GatewayError } from './errors.ts'
 import { keepNumbers } from './exact-numbers.ts'
-import { closingQuote } from './json-strings.ts'
+import { closingQuote } from './json-member.ts'
 
 const [quote, backslash, colon, comma, brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:,{[}]')
 

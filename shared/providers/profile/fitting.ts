@@ -30,7 +30,7 @@ export class Fitting {
   tools: ReadonlyMap<string, ClientTool> = noTools
   /** How the format of the answer is asked for, where the target has no such format. */
   structuredBy: Exclude<StructuredBy, 'native'> | null = null
-  readonly schemaGrowth = new SchemaGrowth()
+  #schemaGrowth: SchemaGrowth | null = null
   body: ChatRequest
 
   constructor(body: ChatRequest, target: Target, byResponses = false) {
@@ -38,6 +38,11 @@ export class Fitting {
     this.target = target
     this.byResponses = byResponses
     this.profile = profileOf(target)
+  }
+
+  get schemaGrowth(): SchemaGrowth {
+    this.#schemaGrowth ??= new SchemaGrowth()
+    return this.#schemaGrowth
   }
 
   /** The members that turn the model's thinking off; null where it does not think, or has no such switch. */

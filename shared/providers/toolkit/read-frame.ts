@@ -1,4 +1,4 @@
-import { closingQuote } from '../../base/json-strings.ts'
+import { closingQuote } from '../../base/json-member.ts'
 import type { Json } from './json-fields.ts'
 
 /** A string of a frame that is too long to decode, such as sound: only its size, in bytes of UTF-8. */
