@@ -6,7 +6,7 @@ import { test } from '../support/test.ts'
 import { use, useGateway, useStores } from '../support/use.ts'
 
 /** A reader follows a plain request through so many files at most. `LIST_FILES=1` in the environment prints them. */
-const maxFiles = 57
+const maxFiles = 58
 const warmUps = 5
 const minMeasured = 4
 const maxMeasured = 30

@@ -13,7 +13,10 @@ const dayMs = 86_400_000
 let aheadMs = 0
 let account: Account
 
-const world = use(test, () => startWorld({}, { ...systemClock, now: () => systemClock.now() + aheadMs }))
+/** When none of the models is retired, also a month later. */
+const beginMs = Date.parse('2026-11-01T12:00:00Z')
+const startedMs = systemClock.now()
+const world = use(test, () => startWorld({}, { now: () => beginMs + systemClock.now() - startedMs + aheadMs }))
 test.beforeEach(async () => {
   aheadMs = 0
   for (const emulator of [world.openai, world.anthropic, world.openrouter]) emulator.reset()

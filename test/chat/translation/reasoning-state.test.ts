@@ -7,7 +7,11 @@ import { geminiParts, routerDetails, routerReply } from '../../support/chat/reas
 import { test } from '../../support/test.ts'
 import { use } from '../../support/use.ts'
 
-const world = use(test, () => startWorld({ ANTHROPIC_API_KEY: 'first,second', OPENROUTER_API_KEY: 'third,fourth' }))
+// At a time when none of the models is retired.
+const clock = { now: () => Date.parse('2026-11-20T12:00:00Z') }
+const world = use(test, () =>
+  startWorld({ ANTHROPIC_API_KEY: 'first,second', OPENROUTER_API_KEY: 'third,fourth' }, clock),
+)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })
