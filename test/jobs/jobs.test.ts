@@ -213,7 +213,7 @@ test.serial(
     const answered = Promise.withResolvers<void>()
     runway.emulator.next(async (request, response) => {
       await answered.promise
-      await json(429, { error: 'Too many requests' }, { 'retry-after': '1' })(request, response)
+      await json(200, { id: 'begun-late' })(request, response)
     })
     const job = await submit(gateway, path, account.live, { ...body, provider: { timeout_ms: 3_600_000 } })
     await eventually(() => creates() === 1, 'the provider is asked')
@@ -222,7 +222,8 @@ test.serial(
     t.like(await rowOf(gateway, job.id), { stage: 'starting', status: 'queued' })
     answered.resolve()
     const done = await over(gateway, account.live, path, job.id)
-    t.like(done, { status: 'cancelled', cost_usd: 0, error: { code: 'upstream_timeout' } })
+    t.like(done, { status: 'cancelled', cost_usd: priceUsd, error: { code: 'upstream_timeout' } })
+    await eventually(() => runway.emulator.requests.some(({ method }) => method === 'DELETE'), 'the provider is told')
     t.deepEqual(await gateway.settled(), [])
   },
 )

@@ -9,7 +9,11 @@ import { use } from '../../support/use.ts'
 
 /** Reasoning state in conversations by `/v1/messages`, and state that its provider no longer accepts. */
 
-const world = use(test, () => startWorld({ ANTHROPIC_API_KEY: 'first,second', OPENROUTER_API_KEY: 'third,fourth' }))
+// At a time when none of the models is retired.
+const clock = { now: () => Date.parse('2026-11-20T12:00:00Z') }
+const world = use(test, () =>
+  startWorld({ ANTHROPIC_API_KEY: 'first,second', OPENROUTER_API_KEY: 'third,fourth' }, clock),
+)
 test.beforeEach(() => {
   for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
 })
