@@ -92,6 +92,11 @@ const tooLong = (param: string, { length }: string) =>
   )
 
 /** Settings. Sampling: OpenHands/software-agent-sdk#1837; lengths: theopenco/llmgateway#3110, maximhq/bifrost#1000. */
+/** Of OpenAI's models alone: xAI and OpenRouter, whose Responses this emulator answers as well, have other names and rules. */
+function ownStrictFault({ model }: Body, of: string, schema: Body): string | null {
+  return /^(?:o\d|gpt-|chatgpt-)/.test(model) ? openAiStrictFault(of, schema) : null
+}
+
 function settingFault(body: Body): Reply | null {
   const effort = body.reasoning?.effort
   if (effort != null && isReasoner(body.model) && !effortsOf(body.model).includes(effort))
@@ -115,7 +120,7 @@ function settingFault(body: Body): Reply | null {
       'integer_below_min_value',
     )
   const { name: formatName, schema, strict } = body.text?.format ?? {}
-  const strictFault = strict && openAiStrictFault(`response_format '${formatName}'`, schema)
+  const strictFault = strict && ownStrictFault(body, `response_format '${formatName}'`, schema)
   const schemaFault = lookaroundFault(schema) ?? propertyNamesFault(formatName, schema) ?? strictFault
   if (schemaFault) return invalid(schemaFault, 'text.format.schema', 'invalid_json_schema')
   for (const name of ['user', 'prompt_cache_key', 'safety_identifier'])
@@ -127,7 +132,8 @@ function settingFault(body: Body): Reply | null {
  * Parameters: openai/openai-agents-python#454; ids: BerriAI/litellm#18160; tools whose definition is loaded later:
  * developers.openai.com/api/docs/guides/tools-tool-search.
  */
-function toolFault({ tools, input }: Body): Reply | null {
+function toolFault(body: Body): Reply | null {
+  const { tools, input } = body
   const given: Body[] = [...(tools ?? []), ...itemTools(input)]
   const searches = given.some(({ type }: Body) => type === 'tool_search')
   for (const [index, { type, name, parameters, strict, defer_loading }] of given
@@ -141,7 +147,7 @@ function toolFault({ tools, input }: Body): Reply | null {
         'invalid_function_parameters',
       )
     const schemaFault =
-      lookaroundFault(parameters) ?? (strict === true && openAiStrictFault(`function '${name}'`, parameters))
+      lookaroundFault(parameters) ?? (strict === true && ownStrictFault(body, `function '${name}'`, parameters))
     if (schemaFault) return invalid(schemaFault, `${at}.parameters`, 'invalid_function_parameters')
     if (defer_loading && !searches)
       return invalid('Deferred tools require the tool_search tool.', `${at}.defer_loading`)
