@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { stringEnd } from './json-member.ts'
 
 /**
@@ -14,6 +15,17 @@ const { rawJSON, isRawJSON } = JSON as unknown as {
 
 /** Whether a value of parsed JSON is a number that is kept as it is written. */
 export const isRawNumber = isRawJSON
+
+const maxInt64 = 2n ** 63n - 1n
+
+/** An integer of 64 bits, which may be a raw number. */
+export const int64 = z
+  .custom<number>(value => {
+    if (!isRawNumber(value)) return Number.isInteger(value) && Math.abs(value as number) < Number(maxInt64)
+    const digits = JSON.stringify(value)
+    return /^-?\d{16,19}$/.test(digits) && BigInt(digits) <= maxInt64 && BigInt(digits) >= -maxInt64 - 1n
+  }, 'must be a whole number of 64 bits.')
+  .meta({ type: 'integer', format: 'int64' })
 
 /** Objects of callers and models: arguments and results of tools. */
 const inObjects: ReadonlySet<string> = new Set(['args', 'arguments', 'input', 'functionResponse', 'function_response'])
@@ -34,6 +46,13 @@ export function parseWithCalls(text: string): unknown {
   return value
 }
 
+/** `JSON.parse` of a stored request, in which numbers are kept as `parseJson` keeps them. */
+export function parseStoredRequest(text: string): unknown {
+  const value: unknown = JSON.parse(text)
+  keepNumbers(value, text)
+  return value
+}
+
 /** Keeps the numbers of tools in a request or an answer, whose text is `text`. Runs in linear time. */
 export function keepNumbers(value: unknown, text: string): void {
   new NumberKeeper(text, false).keepIn(value)
@@ -49,7 +68,7 @@ const maxDepth = 512
 /** Of the long numbers of one text; each takes some microseconds. The others are rounded. */
 const maxCompared = 10_000
 /** Shorter literals without an exponent are exact. */
-const minDigits = 16
+export const minDigits = 16
 /** Longer ones count as not exact. */
 const maxComparedDigits = 100
 

@@ -3,7 +3,7 @@
 const [quote, brace, bracket, closingBrace, closingBracket, comma, colon, space, backslash] = Array.from(
   '"{[}],: \\',
   sign => sign.charCodeAt(0),
-) as [quote: number, ...others: number[]]
+)
 
 /**
  * Returns the raw text of an object member's value. `text` must be a valid JSON object, and `name` must need no
@@ -212,7 +212,7 @@ export function closingQuote(raw: Buffer, open: number): number {
       if (byte === quote) return at
       if (byte === backslash) at++
     }
-    const next = raw.indexOf(quote, at)
+    const next = raw.indexOf(quote!, at)
     // The bytes before it are scanned again, unless the last one cannot escape it.
     if (next < 0 || raw[next - 1] !== backslash) return next
     let run = next

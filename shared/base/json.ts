@@ -1,6 +1,6 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { GatewayError } from './errors.ts'
-import { keepNumbers } from './exact-numbers.ts'
+import { keepNumbers, minDigits } from './exact-numbers.ts'
 import { closingQuote } from './json-member.ts'
 
 const [quote, backslash, colon, comma, brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:,{[}]')
@@ -275,12 +275,12 @@ export function scanJson(raw: Buffer, hasEscapes: boolean, what: string, before 
   return { parts, values, members, literalBytes, mayBeInexact, hasEscapedName, hasLoneEscape }
 }
 
-/** Shorter numbers are exact, unless they have an exponent, and so are exponents in fewer characters. */
-const [minLongNumber, minExponential] = [16, 5]
+/** Shorter numbers with an exponent are exact. */
+const minExponential = 5
 
 /** Whether a literal may be a number that JavaScript's numbers do not hold. */
 function mayChange(raw: Buffer, start: number, end: number): boolean {
-  if (end - start >= minLongNumber) return true
+  if (end - start >= minDigits) return true
   if (end - start < minExponential) return false
   // An E behind a digit.
   for (let i = start + 1; i < end; i++) if ((raw[i]! & 0xdf) === 0x45 && raw[i - 1]! <= 0x39) return true

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
-import { keepNumbers } from '../base/exact-numbers.ts'
+import { parseStoredRequest } from '../base/exact-numbers.ts'
 import { parseJson } from '../base/json.ts'
 import { inSchemaForm, validateRequest } from '../base/validate.ts'
 import { chatFormatOf } from '../chat/chat-formats.ts'
@@ -30,10 +30,7 @@ type LineShape = { custom_id: string; url?: BatchEndpoint; body: BatchRequestLin
 
 /** Parses a line that was validated before, without checks for speed. */
 export function readRequest(bytes: Buffer): BatchRequestLine {
-  const text = bytes.toString()
-  const line = JSON.parse(text) as LineShape
-  keepNumbers(line, text)
-  const { custom_id, url, body } = line
+  const { custom_id, url, body } = parseStoredRequest(bytes.toString()) as LineShape
   const schema = directKinds[batchEndpoints[url!]]
   return { customId: custom_id, body: inSchemaForm(schema, body) as BatchRequestLine['body'] }
 }

@@ -39,7 +39,7 @@ export const chatProfile = z
     prefill: z.enum(['plain', 'trimmed', 'prefix', 'none']),
     /** Members of messages beside their role, content and tool calls; absent: all that the gateway sends. */
     message_fields: z.array(z.string().min(1)),
-    /** Whether earlier answers may have a refusal, a member or a part of its own; else it is sent as text. */
+    /** Whether the provider accepts refusals in earlier answers, as a member or as a part. If not, they are sent as text. */
     refusals: z.boolean(),
     /** Whether members of messages may be null. */
     null_fields: z.boolean(),

@@ -1,4 +1,4 @@
-import { keepNumbers } from '../base/exact-numbers.ts'
+import { parseStoredRequest } from '../base/exact-numbers.ts'
 import { delayedKind, type Job } from '../jobs/jobs.ts'
 import type { DirectKinds } from '../kinds/index.ts'
 import type { Features } from '../routing/features.ts'
@@ -69,8 +69,7 @@ type DelayedWork = {
 /** Reads the request of a delayed job from its row. */
 export function readWork({ input }: Pick<Job, 'input'>): DelayedWork {
   const { kind = 'chat', body: text } = input as DelayedInput
-  const body = JSON.parse(text) as DirectKinds[DelayedKind]['request']
-  keepNumbers(body, text)
+  const body = parseStoredRequest(text) as DirectKinds[DelayedKind]['request']
   const raw = Buffer.from(text)
   return { kind, body, raw, features: requestFormatOf(kind).readFeatures(body, raw.length) }
 }

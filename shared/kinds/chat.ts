@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { int64 } from '../base/exact-numbers.ts'
 import { isObject } from '../base/is-object.ts'
 import { alsoTaking } from '../base/other-forms.ts'
 import type { Usage } from '../base/usage.ts'
@@ -8,7 +9,6 @@ import { cacheControl, marked } from './cache-marks.ts'
 import { nestedChoice, nestedTool } from './flat-tools.ts'
 import { openRouterFields, paidFields, webSearchOptions } from './paid-fields.ts'
 import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
-import { seed } from './seed.ts'
 
 /** The parts of a message's content. */
 
@@ -234,7 +234,8 @@ export const chatRequest = z.looseObject({
     .union([z.string(), z.array(z.string()).max(4)])
     .nullish()
     .describe('Up to four texts at which the answer stops.'),
-  seed: seed.nullish().describe('For answers that can be repeated, as far as the provider can.'),
+  // As at OpenAI.
+  seed: int64.nullish().describe('For answers that can be repeated, as far as the provider can.'),
   logprobs: z
     .boolean()
     .nullish()

@@ -50,11 +50,11 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
   const eligible = requested ? [requested] : [...catalog.models.values()].filter(isAllowed)
   if (eligible.length === 0 && policy.allowlist) throw noAllowedModelError(policy.allowlist)
   const date = utcDateOf(nowMs)
-  const [current = [], retired = []] = [false, true].map(is => eligible.filter(model => isRetired(model, date) === is))
+  const retiredLast = eligible.toSorted((a, b) => Number(isRetired(a, date)) - Number(isRetired(b, date)))
   let firstError: unknown = null
   const chosen: Target[] = []
-  for (const model of [...current, ...retired]) {
-    if (chosen.length > 0 && (!allModels || retired.includes(model))) break
+  for (const model of retiredLast) {
+    if (chosen.length > 0 && (!allModels || isRetired(model, date))) break
     const modelTargets = permittedBy(preferences, query.targets(model), request, excluded)
     if (modelTargets.length === 0) continue
     try {

@@ -1,5 +1,5 @@
 import type { Nano } from '../base/money.ts'
-import { dayMs, nextMonthStart } from '../base/time.ts'
+import { dayMs, nextMonthStart, utcDateOf } from '../base/time.ts'
 import { type LedgerEntry, type LedgerKind, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { DepositMethod } from './wallets.ts'
@@ -158,7 +158,7 @@ function spanOf({ from, to }: Period): { gte: Date; lt: Date } {
 /** The days of a month such as "2026-11". */
 export function daysOfMonth(month: string): Period {
   const next = nextMonthStart(Date.parse(`${month}-01T00:00:00Z`))
-  return { from: `${month}-01`, to: new Date(Date.parse(next) - dayMs).toISOString().slice(0, 10) }
+  return { from: `${month}-01`, to: utcDateOf(Date.parse(next) - dayMs) }
 }
 
 /** A subtotal of a statement. `id` is null for the rest, and for what belongs to no key or member. */

@@ -214,15 +214,14 @@ test('not reachable: the check and writing fail (s3)', async t => {
 })
 
 test.serial('StorageError without credentials, until there are some (s3)', async t => {
-  const names = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE']
+  const files = ['AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE']
+  const names = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_EC2_METADATA_DISABLED', ...files]
   const before = names.map(name => process.env[name])
   t.teardown(() => {
     for (const [i, name] of names.entries()) setVariable(name, before[i])
   })
-  setVariable('AWS_CONFIG_FILE', '/nonexistent')
-  setVariable('AWS_SHARED_CREDENTIALS_FILE', '/nonexistent')
+  for (const name of files) setVariable(name, '/nonexistent')
   setVariable('AWS_EC2_METADATA_DISABLED', 'true')
-  t.teardown(() => setVariable('AWS_EC2_METADATA_DISABLED', undefined))
   const blobs = new S3Blobs('s3://bucket?endpoint=http%3A%2F%2F127.0.0.1%3A9&path_style=true', clock, noProxies)
   t.teardown(() => blobs.close())
   const calls = [() => blobs.keyOf('https://example.com/cat.png'), () => blobs.signedUrl({ key: 'a', contentType }, 0)]

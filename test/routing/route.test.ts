@@ -3,9 +3,10 @@ import { png } from '../support/media/png.ts'
 import { failure, targetOf } from '../support/routing/health.ts'
 import { type ExecutionContext, test } from '../support/test.ts'
 import { use } from '../support/use.ts'
+import { testClock } from '../support/wallet/money.ts'
 
 /** At a time when none of the models is retired. */
-const clock = { now: () => Date.parse('2026-11-20T12:00:00Z') }
+const clock = testClock('2026-11-20T12:00:00Z')
 const world = use(test, () => startWorld({}, clock))
 const account = use(test, () => world.gateway.account({ usd: '100' }))
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { usdFromNano } from '../../../shared/base/money.ts'
-import { dayMs, hourMs } from '../../../shared/base/time.ts'
+import { dayMs, hourMs, utcDateOf } from '../../../shared/base/time.ts'
 import type { Connection } from '../../../shared/io/db.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { sumUsage } from '../../../shared/wallet/usage-query.ts'
@@ -185,7 +185,7 @@ async function listFailingWebhooks({ db, clock }: Platform, organisationId: stri
 
 /** How long the credits last if the next days cost as much as the last ones. */
 async function creditsOf({ db, clock, wallets }: Platform, organisationId: string): Promise<Notice[]> {
-  const since = new Date(new Date(clock.now() - spendDays * dayMs).toISOString().slice(0, 10))
+  const since = new Date(utcDateOf(clock.now() - spendDays * dayMs))
   const where = { organisationId, environment: 'live', day: { gte: since } } as const
   const { _sum: sum } = await db.usageDay.aggregate({ where, _sum: { costNano: true } })
   const perDayNano = Number(sum.costNano ?? 0n) / spendDays

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { usdFromNano } from '../../../shared/base/money.ts'
+import { utcDateOf } from '../../../shared/base/time.ts'
 import type { Platform } from '../../../shared/platform.ts'
 import { type Measure, measures, sumSeries } from '../../../shared/wallet/usage-series.ts'
 import { type Dimension, dimensions, type UsageFilter, type UsageSource } from '../../../shared/wallet/usage-source.ts'
@@ -59,7 +60,7 @@ type Sums = { requests: bigint; errors: bigint; cost: bigint; tokens: bigint }
 
 /** Usage of the current UTC day and UTC month. */
 async function figuresOf({ db, clock }: Platform, organisationId: string, environment: 'live' | 'test') {
-  const today = dayOf(clock.now())
+  const today = utcDateOf(clock.now())
   const rows = await db.$queryRaw<(Sums & { today: boolean })[]>`
     SELECT day = ${today}::date AS today, sum(requests)::bigint AS requests, sum(errors)::bigint AS errors,
       sum(cost_nano)::bigint AS cost, sum(prompt_tokens + completion_tokens)::bigint AS tokens
@@ -126,10 +127,6 @@ export async function readSeries(
   )
   const total = present([...totals.values()].reduce((sum, total) => sum + total, 0n))
   return { ...presentPeriods(span, environment), series, total }
-}
-
-function dayOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10)
 }
 
 export const usageRoutes = [overview, chart]

@@ -6,9 +6,10 @@ import { saying, startWorld } from '../../support/chat/gateway.ts'
 import { geminiParts, routerDetails, routerReply } from '../../support/chat/reasoning.ts'
 import { test } from '../../support/test.ts'
 import { use } from '../../support/use.ts'
+import { testClock } from '../../support/wallet/money.ts'
 
 // At a time when none of the models is retired.
-const clock = { now: () => Date.parse('2026-11-20T12:00:00Z') }
+const clock = testClock('2026-11-20T12:00:00Z')
 const world = use(test, () =>
   startWorld({ ANTHROPIC_API_KEY: 'first,second', OPENROUTER_API_KEY: 'third,fourth' }, clock),
 )

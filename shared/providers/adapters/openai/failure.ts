@@ -104,10 +104,10 @@ function errorFrom(fault: Fault, ownStatus: number | null, delayMs: number | nul
   const reason = modelFault ? 'model_fault' : reasonOf(fault, ownStatus, isOfPrompt)
   const text = redactProviderMessage(fault.message).slice(0, maxMessage)
   const fallback = status ? `The provider answered with status ${status}.` : 'The provider reported an error.'
-  const retryAfterMs = delayMs ?? (reason === 'rate_limited' ? statedDelayMs(fault) : null)
+  const waitMs = delayMs ?? (reason === 'rate_limited' ? statedDelayMs(fault) : null)
   return new ProviderError(reason, fixedMessages[reason] ?? (text || fallback), {
     ...(status && { status }),
-    ...(retryAfterMs !== null && { retryAfterMs }),
+    ...(waitMs !== null && { retryAfterMs: waitMs }),
     ...(fault.param !== null && { param: fault.param }),
     ...(modelFault && { modelFault }),
   })
