@@ -61,7 +61,13 @@ const groups: Record<string, string[]> = {
   routing: ['feedback', 'limiter', 'routing'],
   'slow-chat': ['slow/chat/faults', 'slow/chat/streams'],
   'slow-dashboard': ['slow/dashboard'],
-  'slow-ledger': ['slow/payments', 'slow/wallet/ledger', 'slow/wallet/money-property.test.ts'],
+  'slow-ledger': [
+    'slow/payments',
+    'slow/wallet/ledger',
+    'slow/wallet/money-property.test.ts',
+    'slow/wallet/money.test.ts',
+    'slow/wallet/monstrous-usage.test.ts',
+  ],
   'slow-operator': [
     'slow/deploy/apply.test.ts',
     'slow/deploy/doctor.test.ts',

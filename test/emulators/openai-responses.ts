@@ -409,7 +409,7 @@ function eventsOf(answer: Body): Body[] {
 
 function eventsOfItem(item: Body, output_index: number): Body[] {
   const at = { output_index, item_id: item.id }
-  const pieces = (text: string) => text.match(/.{1,5}/gsu) ?? []
+  const pieces = (text: string) => text.match(text.length > 10_000 ? /.{1,200}/gsu : /.{1,5}/gsu) ?? []
   const around = (started: Body, events: Body[]) => [
     { type: 'response.output_item.added', output_index, item: { ...item, status: 'in_progress', ...started } },
     ...events,

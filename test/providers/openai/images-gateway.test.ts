@@ -184,28 +184,6 @@ test.serial('200 an edit in OpenAI’s JSON: addresses, data: URIs and ids of up
   t.is(emulator.requests.length, length)
 })
 
-test.serial('200 an image of up to 50 MiB where the model takes it; 413 beyond', async t => {
-  const mib = 1024 * 1024
-  // What follows the last chunk of a PNG is no part of it.
-  const large = (bytes: number) => new File([new Uint8Array(png(8)), new Uint8Array(bytes - png(8).length)], 'a.png')
-  const edit = async (bytes: number, asked = model) => {
-    const form = new FormData()
-    form.append('model', asked)
-    form.append('prompt', prompt)
-    form.append('image', large(bytes))
-    const headers = { authorization: `Bearer ${account.live}` }
-    return fetch(`${gateway.url}/v1/images/edits`, { method: 'POST', headers, body: form })
-  }
-  t.is((await edit(12 * mib)).status, 200)
-  t.is((await edit(50 * mib - 1)).status, 200)
-  const over = await edit(50 * mib + 1)
-  t.is(over.status, 413)
-  t.like(((await over.json()) as { error: object }).error, { code: 'file_too_large', param: 'image' })
-  const inline = `data:image/png;base64,${Buffer.from(await large(11 * mib).arrayBuffer()).toString('base64')}`
-  const body = { model, prompt, images: [{ image_url: inline }] }
-  t.is((await gateway.fetch('/v1/images/edits', { key: account.live, body })).status, 200)
-})
-
 test.serial('200 several images with previews are drawn one by one, each charged in full', async t => {
   const types: string[] = []
   const asked = { model, prompt, n: 2, stream: true, partial_images: 1 } as const

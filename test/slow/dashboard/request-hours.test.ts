@@ -1,10 +1,10 @@
-import type { RequestCount, RequestNeighbours, RequestsPage } from '../../api/dashboard/wire/requests.ts'
-import { newId } from '../../shared/base/ids.ts'
-import type { Prisma } from '../../shared/generated/prisma/client.ts'
-import { startWorld } from '../support/chat/gateway.ts'
-import { signUp } from '../support/dashboard/dashboard.ts'
-import { test } from '../support/test.ts'
-import { use } from '../support/use.ts'
+import type { RequestCount, RequestNeighbours, RequestsPage } from '../../../api/dashboard/wire/requests.ts'
+import { newId } from '../../../shared/base/ids.ts'
+import type { Prisma } from '../../../shared/generated/prisma/client.ts'
+import { startWorld } from '../../support/chat/gateway.ts'
+import { signUp } from '../../support/dashboard/dashboard.ts'
+import { test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 /** Searches read the hours that may have matches. They find what a search of all rows would. */
 

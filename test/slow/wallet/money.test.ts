@@ -1,9 +1,16 @@
-import type { Emulator } from '../emulators/emulator.ts'
-import { startOpenAiEmulator } from '../emulators/openai.ts'
-import { billingFaults, breaches, quiet, type Shot, shoot } from '../support/chaos.ts'
-import { freshStores, type Gateway, type Process, type Stores, startGateway, startProcess } from '../support/gateway.ts'
-import { type ExecutionContext, test } from '../support/test.ts'
-import { moneyEnvironment } from '../support/wallet/money.ts'
+import type { Emulator } from '../../emulators/emulator.ts'
+import { startOpenAiEmulator } from '../../emulators/openai.ts'
+import { billingFaults, breaches, quiet, type Shot, shoot } from '../../support/chaos.ts'
+import {
+  freshStores,
+  type Gateway,
+  type Process,
+  type Stores,
+  startGateway,
+  startProcess,
+} from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { moneyEnvironment } from '../../support/wallet/money.ts'
 
 let stores: Stores
 let upstream: Emulator

@@ -1,13 +1,13 @@
-import { anthropicReply } from '../emulators/anthropic.ts'
-import type { Emulator, Reply } from '../emulators/emulator.ts'
-import { geminiReply } from '../emulators/gemini.ts'
-import { reply as openAiReply } from '../emulators/openai.ts'
-import { openAiAudio } from '../emulators/openai-audio.ts'
-import { openAiImages } from '../emulators/openai-images.ts'
-import { chargedNano, startWorld } from '../support/chat/gateway.ts'
-import { type Account, eventually } from '../support/gateway.ts'
-import { type ExecutionContext, test } from '../support/test.ts'
-import { use } from '../support/use.ts'
+import { anthropicReply } from '../../emulators/anthropic.ts'
+import type { Emulator, Reply } from '../../emulators/emulator.ts'
+import { geminiReply } from '../../emulators/gemini.ts'
+import { reply as openAiReply } from '../../emulators/openai.ts'
+import { openAiAudio } from '../../emulators/openai-audio.ts'
+import { openAiImages } from '../../emulators/openai-images.ts'
+import { chargedNano, startWorld } from '../../support/chat/gateway.ts'
+import { type Account, eventually } from '../../support/gateway.ts'
+import { type ExecutionContext, test } from '../../support/test.ts'
+import { use } from '../../support/use.ts'
 
 let account: Account
 
