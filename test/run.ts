@@ -25,7 +25,7 @@ const createPartitionsWithinMs = 30_000
  * Node's flags for AVA's processes. Most of what tests allocate dies young: a large nursery is collected less often. There are more
  * processes than processors, so collecting in several threads only costs more: a tenth of the CPU time.
  */
-const forTests = [...shortLived, '--min-semi-space-size=16', '--max-semi-space-size=32', '--single-threaded-gc']
+const forTests = [...shortLived, '--min-semi-space-size=64', '--max-semi-space-size=64', '--single-threaded-gc']
 const dataDir = await makeScratchDir()
 const cleanups: (() => Promise<void>)[] = [() => rm(dataDir, { recursive: true, force: true })]
 const aborted = Promise.withResolvers<number>()
@@ -47,8 +47,9 @@ async function runTests(args: string[]): Promise<number> {
     ...neverWaitsForDisk,
     max_connections: '400',
     timezone: 'America/Los_Angeles',
-    // Databases of seconds: nothing in them becomes worth it.
+    // Databases of seconds, on a server that nothing kills: neither is worth it.
     autovacuum: 'off',
+    synchronous_commit: 'off',
     wal_level: 'minimal',
     max_wal_senders: '0',
   }
