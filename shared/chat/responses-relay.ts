@@ -8,7 +8,7 @@ import type { ResponsesEvent, ResponsesObject, ResponsesOutputItem } from '../ki
 import { finishReasonOfResponse, itemTexts, responsesUsage, usageOfResponses } from '../kinds/responses-usage.ts'
 import { isBilledSearch } from '../kinds/web-search.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
-import type { StreamDecoder } from '../providers/stream-decoder.ts'
+import { isBlank, type StreamDecoder } from '../providers/stream-decoder.ts'
 import { parseOrThrow } from './choices-relay.ts'
 import { EventRelay, formatTypedEvent, TranslatedEvents } from './event-relay.ts'
 import { LeadingItemDecoder } from './leading-item.ts'
@@ -187,7 +187,7 @@ class PassingResponsesRelay extends ResponsesRelay {
       for (const one of decoded) this.record(one)
       const text = this.info.fields || this.decoder.rewrote ? this.#format(raw, decoded[0]) : raw
       if (this.over) this.ending = { event: decoded[0]!, text }
-      else if (event?.data.trim() !== '[DONE]') this.pass(text)
+      else if (!event || !(isBlank(event.data) || event.data.trim() === '[DONE]')) this.pass(text)
     }
   }
 

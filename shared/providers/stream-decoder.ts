@@ -5,6 +5,16 @@ import { visitDeltaTexts } from '../kinds/chat-delta.ts'
 /** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */
 export type SseEvent = { event: string; data: string }
 
+const blank = /^\s*(?:null|\{\s*\})?\s*$/
+
+/**
+ * Whether an event has no content. Proxies before servers of OpenAI's dialects send `null` or `{}` to keep a connection open
+ * (Kilo-Org/kilocode#3083, NousResearch/hermes-agent#80822, earendil-works/pi#2466).
+ */
+export function isBlank(data: string): boolean {
+  return data.length < 8 && blank.test(data)
+}
+
 /** An event of the native dialect that only adds to its choices. */
 export type NativeEvent = {
   choices: { index: number; delta?: Record<string, unknown>; usage?: unknown }[]

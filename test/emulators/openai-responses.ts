@@ -427,19 +427,21 @@ function eventsOfItem(item: Body, output_index: number): Body[] {
     ])
   if (item.type === 'reasoning') return around({ summary: [] }, (item.summary ?? []).flatMap(eventsOfSummary(at)))
   if (item.type !== 'message') return around({}, [])
-  const place = { ...at, content_index: 0 }
-  const part = item.content[0]
-  if (part.type === 'refusal')
-    return around({ content: [] }, [
-      ...pieces(part.refusal).map(delta => ({ type: 'response.refusal.delta', ...place, delta })),
-      { type: 'response.refusal.done', ...place, refusal: part.refusal },
-    ])
-  return around({ content: [] }, [
-    { type: 'response.content_part.added', ...place, part: { ...part, text: '' } },
-    ...pieces(part.text).map(delta => ({ type: 'response.output_text.delta', ...place, delta, logprobs: [] })),
-    { type: 'response.output_text.done', ...place, text: part.text, logprobs: [] },
-    { type: 'response.content_part.done', ...place, part },
-  ])
+  const eventsOfPart = (part: Body, content_index: number) => {
+    const place = { ...at, content_index }
+    if (part.type === 'refusal')
+      return [
+        ...pieces(part.refusal).map(delta => ({ type: 'response.refusal.delta', ...place, delta })),
+        { type: 'response.refusal.done', ...place, refusal: part.refusal },
+      ]
+    return [
+      { type: 'response.content_part.added', ...place, part: { ...part, text: '' } },
+      ...pieces(part.text).map(delta => ({ type: 'response.output_text.delta', ...place, delta, logprobs: [] })),
+      { type: 'response.output_text.done', ...place, text: part.text, logprobs: [] },
+      { type: 'response.content_part.done', ...place, part },
+    ]
+  }
+  return around({ content: [] }, item.content.flatMap(eventsOfPart))
 }
 
 function eventsOfSummary(at: object): (part: Body, summary_index: number) => Body[] {

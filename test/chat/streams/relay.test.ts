@@ -237,8 +237,10 @@ for (const dialect of ['anthropic', 'gemini'] as const) {
 const anyGarbage = fc.constantFrom('42', '"x"', '[]', '{}', 'null', '{"choices":[{"del', '<html>', '{"a":1}{"b":2}')
 /** Garbage that no part of a chunk can look like, and garbage that can be read and is no chunk. */
 const isRemark = (garbage: string) => !/["{}[\]]/.test(garbage)
-const isReadable = (garbage: string) => garbage === '{}' || garbage === '[]'
 for (const dialect of Object.keys(answers) as Dialect[]) {
+  // Proxies before servers of OpenAI's dialect keep a connection open with the last two.
+  const isPassedOver = (garbage: string) =>
+    isRemark(garbage) || (dialect === 'openai' && (garbage === '{}' || garbage === 'null'))
   test(`any split of a stream of ${dialect} with garbage is whole where nothing is lost, and has a fault where something may be`, t => {
     const texts = ['a', 'é', '🚀', ' "error":', ' d']
     const payloads = answers[dialect](texts)
@@ -259,12 +261,12 @@ for (const dialect of Object.keys(answers) as Dialect[]) {
           }
           relay.close()
         }
-        if (isRemark(garbage)) t.notThrows(relayed)
+        if (isPassedOver(garbage)) t.notThrows(relayed)
         else t.is(t.throws<ProviderError>(relayed).reason, 'invalid_response')
         out += relay.flush()
         // Ten tokens were counted, and a piece of our own dialect may be one: its end tells that some are missing.
-        const goesOn = isRemark(garbage) || (dialect === 'openai' && !isReadable(garbage))
-        t.is(relay.usage === null, !isRemark(garbage))
+        const goesOn = isPassedOver(garbage) || (dialect === 'openai' && garbage !== '[]')
+        t.is(relay.usage === null, !isPassedOver(garbage))
         const chunks = parseEvents(Buffer.from(out, relay.encoding).toString()).map(event => JSON.parse(event.data))
         const content = chunks.map(({ choices }) => choices[0].delta.content ?? '').join('')
         t.is(content, (goesOn ? texts : texts.slice(0, place)).join(''))

@@ -266,6 +266,31 @@ test.serial('200 streamed: calls of custom tools, summaries and refusals', async
   }
 })
 
+// microsoft/vscode#312163: without a break, a client shows "…as requested.My name is…".
+test.serial(
+  '200: the commentary and the final answer are paragraphs of one text, the parts of each as they are',
+  async t => {
+    const { live } = await account()
+    const said = (id: string, ...texts: string[]) => {
+      const content = texts.map(text => ({ type: 'output_text', text, annotations: [] }))
+      return { type: 'message', id, role: 'assistant', status: 'completed', content }
+    }
+    const output = [said('msg_1', 'I look', ' at it.'), said('msg_2', ''), said('msg_3', 'It is fine.')]
+    const text = 'I look at it.\n\nIt is fine.'
+    world.openai.next(...Array.from({ length: 3 }, () => responsesReply({ output })))
+    t.is((await create(live, asked)).data.choices[0]!.message.content, text)
+    t.is((await assemble(live, asked)).message.content, text)
+    const body = {
+      ...luna,
+      tools: [{ name: 'weather', input_schema: parameters }],
+      messages: [question],
+      max_tokens: 100,
+    }
+    const response = await world.gateway.fetch('/v1/messages', { key: live, body })
+    t.like(await response.json(), { content: [{ type: 'text', text }] })
+  },
+)
+
 test.serial('200: incomplete answers end with their reason', async t => {
   const { live } = await account()
   const long = { ...luna, messages: [{ role: 'user', content: 'word '.repeat(200) }], max_completion_tokens: 20 }

@@ -23,7 +23,11 @@ type OpenCall = {
   hasArguments: boolean
   /** Arguments that began as a text: they are kept back until they have come whole, as they may be encoded twice. */
   encoded: string | null
+  /** What the client gets first of a call whose name has not come whole; null once it has it. */
+  held: HeldCall | null
 }
+
+type HeldCall = Json & { function: { name: string; arguments: string } }
 
 /** One choice so far. */
 class ChoiceProgress {
@@ -33,6 +37,29 @@ class ChoiceProgress {
   hasRole = false
   hasFunctionCall = false
   hasFunctionArguments = false
+  readonly #tools: readonly string[]
+
+  constructor(tools: readonly string[]) {
+    this.#tools = tools
+  }
+
+  /**
+   * Whether a call with this name waits for the rest of it, which Gemini's compatible API may send in pieces (continuedev/continue#5849):
+   * SDKs for Node take the last piece for the name, and a call in another dialect begins with it. MiniMax at NVIDIA repeats the whole
+   * name instead (NousResearch/hermes-agent#11984).
+   */
+  isPartOfName(name: string): boolean {
+    return !this.#tools.includes(name) && this.#tools.some(tool => tool.startsWith(name))
+  }
+
+  /** The first deltas of the calls that are kept back, of which nothing more comes once another begins. */
+  takeHeld(): Json[] {
+    return this.calls.flatMap(call => {
+      const { held } = call
+      call.held = null
+      return held ?? []
+    })
+  }
 
   /** Adds a call. Throws a ProviderError for more than an answer can have. */
   begin(call: OpenCall): void {
@@ -59,16 +86,18 @@ class ChoiceProgress {
 
 /**
  * Puts right the deltas of one stream: the first one's role, content that is a list, and calls without `index`, `id`,
- * `type` or arguments, or which repeat their id and name. `isUsual` tells that a delta needs none of it, so that its event
+ * `type` or arguments, which repeat their id and name, or whose name comes in pieces. `isUsual` tells that a delta needs none of it, so that its event
  * can be forwarded as received, and must be recorded: OpenAI's all are.
  */
 export class AnswerDeltas {
   readonly #choices = new Map<number, ChoiceProgress>()
   readonly #isForced: boolean
+  readonly #tools: readonly string[]
 
-  /** `isForced`: the request names the one function to call. */
-  constructor(isForced: boolean) {
+  /** `isForced`: the request names the one function to call. `tools`: the names of its functions. */
+  constructor(isForced: boolean, tools: readonly string[]) {
     this.#isForced = isForced
+    this.#tools = tools
   }
 
   /** Whether a delta is as OpenAI's are. */
@@ -122,7 +151,7 @@ export class AnswerDeltas {
   #progressOf(choice: number): ChoiceProgress {
     let progress = this.#choices.get(choice)
     if (!progress) {
-      progress = new ChoiceProgress()
+      progress = new ChoiceProgress(this.#tools)
       this.#choices.set(choice, progress)
     }
     return progress
@@ -147,13 +176,14 @@ function isUsual(call: unknown, progress: ChoiceProgress, next: number): call is
   if (known) return known.index === call.index && !isGiven(id) && (!isObject(fn) || continues(known, fn))
   if (call.index !== next || !identifies(id) || !isGiven(call.type)) return false
   if (call.type !== 'function') return true
-  if (!isObject(fn) || !isGiven(fn.name) || fn.name !== calledName(fn.name)) return false
+  if (!isObject(fn) || !isGiven(fn.name) || fn.name !== calledName(fn.name) || progress.isPartOfName(fn.name))
+    return false
   return typeof fn.arguments === 'string' && fn.arguments === beginningOf(fn.arguments) && !isEncodedText(fn.arguments)
 }
 
 /** Whether a function only adds arguments to its call that can be passed on. */
-function continues({ encoded, hasArguments }: OpenCall, { name, arguments: part }: Json): boolean {
-  if (name || encoded !== null || !isOptionalText(part)) return false
+function continues({ encoded, held, hasArguments }: OpenCall, { name, arguments: part }: Json): boolean {
+  if (name || encoded !== null || held || !isOptionalText(part)) return false
   return hasArguments || typeof part !== 'string' || !isEncodedText(part)
 }
 
@@ -187,13 +217,15 @@ function knownCall(delta: Json, progress: ChoiceProgress): OpenCall | undefined 
  */
 function deltasOf(given: readonly Json[], progress: ChoiceProgress): Json[] {
   let unnamed = given.filter(isAnonymous).length
-  return given.map(delta => {
+  return given.flatMap((delta): Json[] => {
     const known = isAnonymous(delta) ? progress.calls.at(-unnamed--) : knownCall(delta, progress)
-    return known ? continued(delta, known) : begun(delta, progress)
+    const shown = known ? [continued(delta, known, progress)] : [...progress.takeHeld(), begun(delta, progress)]
+    return shown.filter(one => one !== null)
   })
 }
 
-function begun(given: Json, progress: ChoiceProgress): Json {
+/** The first delta of a call; null while it is kept back. */
+function begun(given: Json, progress: ChoiceProgress): Json | null {
   const index = progress.calls.length
   const id = identifies(given.id) && !progress.hasId(given.id) ? given.id : newId('call')
   const type = isGiven(given.type) ? given.type : typeOf(given)
@@ -202,22 +234,43 @@ function begun(given: Json, progress: ChoiceProgress): Json {
   const source = Number.isInteger(given.index) ? (given.index as number) : index
   const isFunction = type === 'function'
   const begins = beginningOf(fn.arguments)
-  const call = { index, source, id, sourceId: given.id, name, isFunction, hasArguments: false, encoded: null }
+  const call: OpenCall = {
+    index,
+    source,
+    id,
+    sourceId: given.id,
+    name,
+    isFunction,
+    hasArguments: false,
+    encoded: null,
+    held: null,
+  }
   progress.begin(call)
-  const called = { ...fn, name, arguments: passedOn(begins, call) }
-  return { ...given, index, id, type, ...(call.isFunction && { function: called }) }
+  if (!isFunction) return { ...given, index, id, type }
+  const first = { ...given, index, id, type, function: { ...fn, name, arguments: passedOn(begins, call) } }
+  if (!progress.isPartOfName(name)) return first
+  call.held = first
+  return null
 }
 
-/** A later delta of a call, without what clients would append to the first: they join texts of any member. */
-function continued(given: Json, call: OpenCall): Json {
+/**
+ * A later delta of a call, without what clients would append to the first: they join texts of any member. The first one where the
+ * call was kept back, and null while it still is.
+ */
+function continued(given: Json, call: OpenCall, progress: ChoiceProgress): Json | null {
   const { id: _id, type: _type, function: fn, ...others } = given
-  if (!isObject(fn)) return { ...others, index: call.index }
-  const { name, ...rest } = fn
+  const { index, held } = call
+  const { name, ...rest } = isObject(fn) ? fn : {}
   const piece = isGiven(name) ? calledName(name) : ''
   const addsName = piece !== '' && piece !== call.name && !piece.startsWith('<|')
   if (addsName) call.name += piece
-  const part = { ...rest, ...(addsName && { name: piece }), arguments: passedOn(textOf(fn.arguments), call) }
-  return { ...others, index: call.index, function: part }
+  if (!held && !isObject(fn)) return { ...others, index }
+  const passed = passedOn(textOf(rest.arguments), call)
+  if (!held) return { ...others, index, function: { ...rest, ...(addsName && { name: piece }), arguments: passed } }
+  held.function = { ...held.function, ...rest, name: call.name, arguments: held.function.arguments + passed }
+  if (progress.isPartOfName(call.name)) return null
+  call.held = null
+  return held
 }
 
 /** What clients get of a part of the arguments, which is recorded. */
@@ -240,7 +293,7 @@ function record(given: Json, progress: ChoiceProgress): void {
   const { index, id, type } = given as { index: number; id: string; type: string }
   const isFunction = type === 'function'
   const name = asText(fn.name ?? '')
-  progress.begin({ index, source: index, id, sourceId: id, name, isFunction, hasArguments, encoded: null })
+  progress.begin({ index, source: index, id, sourceId: id, name, isFunction, hasArguments, encoded: null, held: null })
 }
 
 /** The first part of the arguments; '' for what servers write where there are none. */
@@ -268,15 +321,19 @@ function functionDelta(fn: Json, progress: ChoiceProgress): Json {
   return { ...fn, arguments: textOf(fn.arguments) }
 }
 
-/** Adds the names and arguments of calls that came without any: clients look for the tool, and parse the arguments. */
+/**
+ * Adds the names and arguments of calls that came without any (clients look for the tool, and parse the arguments), and the calls that
+ * were kept back.
+ */
 function addMissingParts(delta: Json, progress: ChoiceProgress): void {
   const additions: Json[] = []
   for (const call of progress.calls) {
-    const { index, isFunction, name, hasArguments, encoded } = call
-    if (!isFunction || (name && hasArguments && encoded === null)) continue
+    const { index, isFunction, name, hasArguments, encoded, held } = call
+    if (!isFunction || (name && hasArguments && encoded === null && !held)) continue
     const rest = encoded === null ? !hasArguments && '{}' : encodedOnce(encoded)
-    additions.push({ index, function: { ...(!name && { name: unnamedTool }), ...(rest && { arguments: rest }) } })
-    Object.assign(call, { hasArguments: true, encoded: null, name: name || unnamedTool })
+    const added = { ...(!name && { name: unnamedTool }), ...(rest && { arguments: rest }) }
+    additions.push(held ? { ...held, function: { ...held.function, ...added } } : { index, function: added })
+    Object.assign(call, { hasArguments: true, encoded: null, held: null, name: name || unnamedTool })
   }
   const given = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
   if (additions.length > 0) delta.tool_calls = [...given, ...additions]

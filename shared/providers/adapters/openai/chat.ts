@@ -112,6 +112,10 @@ function isForced({ tool_choice: choice, function_call: fn }: ChatRequest): bool
   return isObject(fn) || (isObject(choice) && choice.type === 'function')
 }
 
+function functionNames({ tools }: ChatRequest): string[] {
+  return tools?.flatMap(({ function: fn }) => (isObject(fn) && typeof fn.name === 'string' ? [fn.name] : [])) ?? []
+}
+
 type Choice = ChatCompletion['choices'][number]
 
 function choiceFrom(choice: unknown, position: number, isForced: boolean): Choice {
@@ -159,7 +163,7 @@ class ChunkReader {
 
   constructor({ target, body }: Call<'chat'>) {
     this.#provider = target.provider
-    this.#deltas = new AnswerDeltas(isForced(body))
+    this.#deltas = new AnswerDeltas(isForced(body), functionNames(body))
   }
 
   read(json: Json): ChatChunk | null {

@@ -1,6 +1,6 @@
 import { parseWithCalls } from '../../../base/exact-numbers.ts'
 import { isObject } from '../../../base/is-object.ts'
-import type { NativeEvent, SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { isBlank, type NativeEvent, type SseEvent, type StreamDecoder } from '../../stream-decoder.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { reportsError } from './answer.ts'
 import { reportedFailure } from './failure.ts'
@@ -39,7 +39,7 @@ class ChunkDecoder<C extends Chunk> implements StreamDecoder<C> {
   }
 
   push(event: SseEvent): C[] {
-    if (this.#isEnded || event.data === '') return []
+    if (this.#isEnded || isBlank(event.data)) return []
     this.#isEnded = event.data.trim() === '[DONE]'
     if (this.#isEnded) return this.#reader.end?.() ?? []
     const given = eventObject(event)
@@ -51,8 +51,10 @@ class ChunkDecoder<C extends Chunk> implements StreamDecoder<C> {
       if ('delta' in choice && !isPiece((json.choices as Json[])[position]!)) {
         throw invalidResponse(`choice ${position} of a chunk has no delta`)
       }
-      const isFinished = choice.finish_reason !== null || this.#finished.get(choice.index) === true
-      this.#finished.set(choice.index, isFinished)
+      const wasFinished = this.#finished.get(choice.index) === true
+      this.#finished.set(choice.index, wasFinished || choice.finish_reason !== null)
+      // The first reason counts: a `stop` after `length` would hide that the answer was cut off.
+      if (wasFinished) choice.finish_reason = null
     }
     return [chunk]
   }

@@ -4,7 +4,7 @@ import type { ProviderRow } from '../../../catalog/schema.ts'
 import { isEventStream, parseEvents } from '../../../io/sse.ts'
 import type { ResponsesEvent, ResponsesStatus } from '../../../kinds/responses-answer.ts'
 import { ProviderError } from '../../provider-error.ts'
-import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { isBlank, type SseEvent, type StreamDecoder } from '../../stream-decoder.ts'
 import { invalidResponse, type Json, parseEvent } from '../../toolkit/json-fields.ts'
 import { reportedFailure } from './failure.ts'
 import { completeItem, completeResponse, failureOfResponse, responseFrom, usageOf } from './responses-answer.ts'
@@ -32,7 +32,7 @@ export class ResponsesEventReader implements StreamDecoder<ResponsesEvent> {
 
   /** Throws a ProviderError when the event reports a failure or is malformed. */
   push({ data }: SseEvent): ResponsesEvent[] {
-    if (this.done || data === '' || data.trim() === '[DONE]') return []
+    if (this.done || isBlank(data) || data.trim() === '[DONE]') return []
     const given = typedEvent(data)
     const event = this.#items.put(given)
     switch (event.type) {

@@ -14,7 +14,10 @@ type Summary = Item<'reasoning'>['summary']
 export function toCompletion(response: ResponsesObject, usage: Usage | undefined): ChatCompletion {
   const { id, created_at: created, model, output } = response
   const said = output.map(textsOfItem)
-  const text = said.map(one => one.text).join('')
+  const text = said
+    .map(one => one.text)
+    .filter(Boolean)
+    .join(messageBreak)
   const refusal = said.map(one => one.refusal).join('')
   const calls = output.flatMap(item => (isCall(item) ? toolCall(item) : []))
   const thoughts = output.map(item => (item.type === 'reasoning' ? summaryOf(item.summary) : '')).filter(Boolean)
@@ -50,6 +53,9 @@ export function textsOfItem(item: ResponsesOutputItem): { text: string; refusal:
   const refusal = parts.map(part => (part.type === 'refusal' ? textIn(part.refusal, 'a refusal') : '')).join('')
   return { text, refusal }
 }
+
+/** What stands between two messages of an answer, such as the commentary and the final answer of GPT (microsoft/vscode#312163). */
+export const messageBreak = '\n\n'
 
 /** What stands between the parts of a summary. */
 export const summaryBreak = '\n\n'

@@ -3,7 +3,16 @@ import type { ChatChunk, ChatDelta, FinishReason } from '../../../kinds/chat.ts'
 import type { ResponsesEvent, ResponsesObject, ResponsesOutputItem } from '../../../kinds/responses-answer.ts'
 import { type SseEvent, type StreamDecoder, WrappingDecoder } from '../../stream-decoder.ts'
 import { textIn } from '../json-fields.ts'
-import { argumentsOf, type CallItem, finishOf, isCall, stateOf, summaryBreak, textsOfItem } from './answer.ts'
+import {
+  argumentsOf,
+  type CallItem,
+  finishOf,
+  isCall,
+  messageBreak,
+  stateOf,
+  summaryBreak,
+  textsOfItem,
+} from './answer.ts'
 import { stateDetail, summaryDetail } from './reasoning.ts'
 
 /** A call that has begun: its index among the calls, and how much of its arguments was passed on. */
@@ -17,6 +26,8 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
   /** By the place of the item in the output. */
   readonly #calls = new Map<number, OpenCall>()
   #hasSummary = false
+  /** The place of the message with the latest text. */
+  #textPlace: number | null = null
   /** The places of items whose text came in deltas, or that have ended. */
   readonly #told = new Set<number>()
 
@@ -36,7 +47,7 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
         return []
       case 'response.output_text.delta':
         this.#told.add(event.output_index)
-        return this.#delta({ content: textIn(event.delta, 'a delta') })
+        return this.#addText(event.output_index, textIn(event.delta, 'a delta'))
       case 'response.refusal.delta':
         this.#told.add(event.output_index)
         return this.#delta({ refusal: textIn(event.delta, 'a delta') })
@@ -95,7 +106,7 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
   #endItem(place: number, item: ResponsesOutputItem): ChatChunk[] {
     const isTold = this.#told.has(place)
     this.#told.add(place)
-    if (item.type === 'message') return isTold ? [] : this.#addTexts(item)
+    if (item.type === 'message') return isTold ? [] : this.#addTexts(place, item)
     const state = stateOf(item)
     if (state !== null) return this.#delta({ reasoning_details: [stateDetail(place, state)] })
     if (!isCall(item)) return []
@@ -104,9 +115,15 @@ export class ResponsesChunkDecoder extends WrappingDecoder<ResponsesEvent, ChatC
     return [...begun, ...this.#addArguments(place, rest)]
   }
 
-  #addTexts(item: ResponsesOutputItem): ChatChunk[] {
+  #addTexts(place: number, item: ResponsesOutputItem): ChatChunk[] {
     const { text, refusal } = textsOfItem(item)
-    return [...(text ? this.#delta({ content: text }) : []), ...(refusal ? this.#delta({ refusal }) : [])]
+    return [...(text ? this.#addText(place, text) : []), ...(refusal ? this.#delta({ refusal }) : [])]
+  }
+
+  #addText(place: number, text: string): ChatChunk[] {
+    const isNextMessage = text !== '' && this.#textPlace !== null && this.#textPlace !== place
+    if (text !== '') this.#textPlace = place
+    return this.#delta({ content: isNextMessage ? messageBreak + text : text })
   }
 
   /** The end, with the items if none was told before. */
