@@ -7,6 +7,15 @@ type SourceRow = { file: string; row: ModelRow }
 /** Other prefixes of an owner's models, e.g. in the `models/…` of Google's own API, and in the names of LiteLLM. */
 const otherPrefixes: Record<string, string[]> = namePrefixes
 
+/** Those that a name of any owner may have, also one with a vendor. */
+const gatewayPrefixes = namePrefixes['*'].map(prefix => `${prefix}/`)
+
+/** A name without the prefix of another gateway; null if it has none. */
+export function withoutGateway(name: string): string | null {
+  const prefix = gatewayPrefixes.find(one => name.startsWith(one))
+  return prefix === undefined ? null : name.slice(prefix.length)
+}
+
 /** The names that select a row in requests, in lower case: the id and the aliases, each also as `owned_by/name`. */
 export function namesOf({ id, aliases, owned_by }: ModelRow): { own: string[]; aliases: string[] } {
   const prefixes = [owned_by, ...(otherPrefixes[owned_by] ?? [])]

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { type Config, ConfigError } from '../base/config.ts'
 import { keyText } from '../base/issue-text.ts'
 import { nearestName } from '../base/near-misses.ts'
-import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
+import { aliasFaults, dropTakenAliases, namesOf, withoutGateway } from './aliases.ts'
 import { type NamedClouds, namedCloudsOf, placeRegions } from './regions.ts'
 import { resolveReferences, sendable } from './request-additions.ts'
 import {
@@ -293,6 +293,11 @@ export function buildCatalog(
   for (const row of models.values()) for (const name of namesOf(row).own) bySlug.set(name, row)
   // Ids take precedence: an operator's row may use another row's `vendor/id` as its own id.
   for (const row of models.values()) bySlug.set(row.id.toLowerCase(), row)
+  const findByName = (name: string): ModelRow | undefined => {
+    const row = bySlug.get(name)
+    const bare = row ? null : withoutGateway(name)
+    return bare === null || arms.has(bare) ? row : bySlug.get(bare)
+  }
   const targets = new Map<ModelRow, CatalogTarget[]>()
   for (const row of models.values()) {
     targets.set(
@@ -306,7 +311,7 @@ export function buildCatalog(
     retired,
     namedClouds,
     arms,
-    find: slug => models.get(slug) ?? bySlug.get(slug.toLowerCase()),
+    find: slug => models.get(slug) ?? findByName(slug.toLowerCase()),
     targets: model => targets.get(model) ?? [],
   }
 }

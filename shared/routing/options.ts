@@ -2,6 +2,7 @@ import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
 import type { Clock } from '../base/time.ts'
+import { withoutGateway } from '../catalog/aliases.ts'
 import type { Catalog, CatalogTarget } from '../catalog/catalog.ts'
 import type { PriceSteps } from '../catalog/prices.ts'
 import type { ModelRow } from '../catalog/schema.ts'
@@ -361,16 +362,17 @@ const suffixes: readonly [suffix: string, sort: Sort][] = [
 ]
 
 /**
- * Parses the `model` of a request: a model id or `auto`, optionally with a suffix. An exact model id takes precedence
- * over a suffix.
+ * Parses the `model` of a request: a model id or `auto`, optionally with a suffix, and with the prefix of another gateway. An exact
+ * model id takes precedence over a suffix.
  */
 export function parseModelSelector(catalog: Catalog, slug: string, kind: DirectKind): ModelSelector {
   const model = catalog.find(slug) ?? null
   const auto = requestFormats[kind].isConversation
-  if (model || slug === 'auto') return { slug, auto: !model && auto, model, sort: 'score' }
+  const name = model ? slug : (withoutGateway(slug) ?? slug)
+  if (model || name === 'auto') return { slug, auto: !model && auto, model, sort: 'score' }
   for (const [suffix, sort] of suffixes) {
-    if (!slug.endsWith(suffix)) continue
-    const base = slug.slice(0, -suffix.length)
+    if (!name.endsWith(suffix)) continue
+    const base = name.slice(0, -suffix.length)
     return { slug, auto: auto && base === 'auto', model: catalog.find(base) ?? null, sort }
   }
   return { slug, auto: false, model: null, sort: 'score' }

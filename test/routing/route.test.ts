@@ -263,3 +263,27 @@ test.serial('200 free of charge and without a call, but counted as a request', a
   for (const emulator of emulators) t.is(emulator.requests.length, 0)
   t.is((await routed(saying('auto'), { key: account.test })).headers.get('x-sandbox'), 'true')
 })
+
+// LiteLLM's prefix, which some of its clients keep (OpenHands), and the name of OpenRouter's own router
+// (openrouter.ai/docs/guides/routing/routers/auto-router).
+test.serial('200 by names with the prefix `openrouter/`: the router, a model, and one with its vendor', async t => {
+  for (const [name, model] of [
+    ['openrouter/auto', null],
+    ['openrouter/auto:floor', null],
+    ['openrouter/gpt-4o-mini', 'gpt-4o-mini'],
+    ['OpenRouter/openai/gpt-4o-mini', 'gpt-4o-mini'],
+    ['openrouter/gpt-4o-mini:nitro', 'gpt-4o-mini'],
+    ['openrouter/anthropic/claude-haiku-4.5', 'claude-haiku-4-5'],
+  ] as const) {
+    const decision = await decisionOn(saying(name))
+    if (model) t.is(decision.model, model, name)
+    else t.is(decision.model, (await decisionOn(saying(name.slice('openrouter/'.length)))).model, name)
+    await agrees(t, saying(name))
+  }
+  const { live } = await world.gateway.account({ model_allowlist: ['gpt-4o-mini'] })
+  t.is((await decisionOn(saying('openrouter/auto'), { key: live })).model, 'gpt-4o-mini')
+  const refused = await routed(saying('openrouter/claude-haiku-4-5'), { key: live })
+  t.like(refused, { status: 403, json: { error: { code: 'model_not_allowed' } } })
+  t.is((await routed(saying('openrouter/openrouter/gpt-4o-mini'))).status, 404)
+  t.is((await routed(saying('openrouter/'))).status, 404)
+})
