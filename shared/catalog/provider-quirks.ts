@@ -53,6 +53,9 @@ export const ownQuirks = {
     .describe('The field that it reads the output limit from; `max_tokens` by default.'),
   seed_field: text.describe('Its name of `seed`.'),
   dimensions_field: text.describe('Its name of `dimensions`.'),
+  input_types: z
+    .record(text, text)
+    .describe('Its names of the types that a text can have (`input_type` of embeddings), by those of other providers.'),
   encoding_format: flag.describe(
     'False: its embeddings take no `encoding_format`; vectors are converted to the one asked for.',
   ),

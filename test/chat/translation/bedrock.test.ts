@@ -468,3 +468,17 @@ test.serial('embeddings of Cohere are billed by the tokens that a header states'
   t.like(JSON.parse(text).usage, { prompt_tokens: 200, total_tokens: 200, estimated: undefined })
   t.is(virginia.requests.length, 1)
 })
+
+test.serial(
+  '200 for more texts than Cohere’s embeddings take at a time: the tokens of every call, which are in its head',
+  async t => {
+    const account = await gateway.account()
+    const body = { model: 'cohere-embed-v4', input: Array(250).fill('a'), ...inRegion('us-east-1') }
+    const response = await gateway.fetch('/v1/embeddings', { key: account.live, body })
+    t.is(response.status, 200)
+    const { data, usage } = (await response.json()) as Any
+    t.is(data.length, 250)
+    t.is(usage.prompt_tokens, 250 * 100)
+    t.deepEqual(virginia.requests.map(request => request.body.texts.length).sort(), [58, 96, 96])
+  },
+)

@@ -2,6 +2,7 @@ import { CohereClientV2, CohereError } from 'cohere-ai'
 import OpenAI from 'openai'
 import { VoyageAIClient } from 'voyageai'
 import { startCohere, startVoyage } from '../../emulators/embedders.ts'
+import { json } from '../../emulators/emulator.ts'
 import { chargedNano } from '../../support/chat/gateway.ts'
 import { test } from '../../support/test.ts'
 import { use, useGateway } from '../../support/use.ts'
@@ -92,12 +93,11 @@ test.serial('200 for embeddings of Voyage, in its own fields, for clients of bot
   t.is(await chargedNano({ gateway }, account), Math.round((8 * 60 + 8 * 60 + 8 * 180) * 1.025))
 })
 
-test.serial('400 for token ids and for more texts than Cohere takes; nothing is sent', async t => {
+test.serial('400 for token ids; nothing is sent', async t => {
   const { live } = await gateway.account()
   for (const body of [
     { model: 'embed-v4.0', input: [1, 2, 3] },
     { model: 'voyage-4', input: [[1, 2]] },
-    { model: 'embed-v4.0', input: Array(97).fill('a') },
   ]) {
     const response = await gateway.fetch('/v1/embeddings', { key: live, body })
     t.is(response.status, 400)
@@ -105,6 +105,65 @@ test.serial('400 for token ids and for more texts than Cohere takes; nothing is 
     t.is(error.param, 'input')
   }
   t.is(cohere.requests.length + voyage.requests.length, 0)
+})
+
+// LangChain sends 1,000 texts at a time by default, OpenAI takes 2,048.
+test.serial(
+  '200 for more texts than Cohere takes at a time: the vectors in order, the tokens of all, one charge',
+  async t => {
+    const account = await gateway.account()
+    const texts = Array.from({ length: 250 }, (_, index) => `Text ${String.fromCharCode(32 + (index % 90))} ${index}`)
+    const { data, usage } = await sdkOf(account.live).embeddings.create({
+      model: 'embed-v4.0',
+      input: texts,
+      dimensions: 4,
+    })
+    const sent = cohere.requests.map(({ body }) => body.texts as string[])
+    t.deepEqual(sent.map(({ length }) => length).sort(), [58, 96, 96])
+    t.deepEqual(new Set(sent.flat()), new Set(texts))
+    t.deepEqual(
+      data.map(({ index }) => index),
+      texts.map((_, index) => index),
+    )
+    for (const at of [0, 95, 96, 200, 249]) {
+      const alone = await sdkOf(account.live).embeddings.create({
+        model: 'embed-v4.0',
+        input: texts[at]!,
+        dimensions: 4,
+      })
+      t.deepEqual(data[at]!.embedding, alone.data[0]!.embedding, String(at))
+    }
+    const tokens = texts.reduce((sum, text) => sum + Math.ceil(text.length / 4), 0)
+    t.is(usage.prompt_tokens, tokens)
+  },
+)
+
+test.serial('502 when one of the calls fails: nothing is charged', async t => {
+  const account = await gateway.account()
+  cohere.next(...Array.from({ length: 20 }, () => json(500, { message: 'internal server error' })))
+  const body = { model: 'embed-v4.0', input: Array(150).fill('a') }
+  const response = await gateway.fetch('/v1/embeddings', { key: account.live, body })
+  t.is(response.status, 502)
+  t.is(await chargedNano({ gateway }, account), 0)
+})
+
+test.serial('200 with the type of a text by the name of either provider', async t => {
+  const { live } = await gateway.account()
+  for (const [given, ofCohere, ofVoyage] of [
+    ['query', 'search_query', 'query'],
+    ['search_query', 'search_query', 'query'],
+    ['document', 'search_document', 'document'],
+    ['search_document', 'search_document', 'document'],
+    ['clustering', 'clustering', null],
+  ]) {
+    const body = { input: 'When?', input_type: given }
+    const first = await gateway.fetch('/v1/embeddings', { key: live, body: { model: 'embed-v4.0', ...body } })
+    t.is(first.status, 200, given!)
+    t.is(cohere.requests.at(-1)!.body.input_type, ofCohere)
+    const second = await gateway.fetch('/v1/embeddings', { key: live, body: { model: 'voyage-4', ...body } })
+    t.is(second.status, ofVoyage ? 200 : 400, given!)
+    if (ofVoyage) t.is(voyage.requests.at(-1)!.body.input_type, ofVoyage)
+  }
 })
 
 const messages = [{ role: 'user' as const, content: 'Hello' }]

@@ -1,19 +1,16 @@
-import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { Embeddings } from '../../../kinds/embedding.ts'
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
-import { base64Vector } from '../../toolkit/base64-vector.ts'
+import { encodedVector, inCalls, singleTextsOf, sumOfTokens, textsOf } from '../../toolkit/embeddings.ts'
 import { invalidResponse, objectIn } from '../../toolkit/json-fields.ts'
 import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
-import { assertText } from '../../toolkit/token-inputs.ts'
+import { textType } from '../cohere/embedding.ts'
 import { modelPath } from './chat.ts'
 
 /** How the models of one vendor are invoked. */
 type Form = {
-  /** The most inputs of a request to the gateway. */
-  maxInputs: number
   supportedFields: ReadonlySet<string>
-  bodies(texts: string[], call: Call<'embedding'>): object[]
+  bodies(call: Call<'embedding'>): object[]
   read(json: Record<string, unknown>): { vectors: unknown[]; tokens?: unknown }
   collect?: UpstreamRequest['collect']
 }
@@ -22,25 +19,27 @@ const commonFields = [...ownFields, 'model', 'input', 'dimensions', 'encoding_fo
 
 /** One text per call (docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html). */
 const titan: Form = {
-  maxInputs: 256,
   supportedFields: new Set(commonFields),
-  bodies: (texts, { body }) =>
-    texts.map(inputText => ({ inputText, ...(body.dimensions && { dimensions: body.dimensions }) })),
+  bodies: call => {
+    const { dimensions } = call.body
+    return singleTextsOf(call).map(inputText => ({ inputText, ...(dimensions && { dimensions }) }))
+  },
   read: ({ embedding, inputTextTokenCount }) => ({ vectors: [embedding], tokens: inputTextTokenCount }),
 }
 
 /** "texts – … Maximum: 96" (docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-embed-v4.html). */
+const maxCohereTexts = 96
 const cohere: Form = {
-  maxInputs: 96,
   supportedFields: new Set([...commonFields, 'input_type']),
-  bodies: (texts, { body }) => [
-    {
-      texts,
-      input_type: 'input_type' in body ? body.input_type : 'search_document',
+  bodies: call => {
+    const { body } = call
+    const settings = {
+      input_type: textType(body),
       embedding_types: ['float'],
       ...(body.dimensions && { output_dimension: body.dimensions }),
-    },
-  ],
+    }
+    return inCalls(textsOf(call), maxCohereTexts).map(texts => Object.assign({ texts }, settings))
+  },
   read: ({ embeddings, inputTokens }) => {
     const vectors = Array.isArray(embeddings) ? embeddings : isObject(embeddings) ? embeddings.float : undefined
     return { vectors: Array.isArray(vectors) ? vectors : [], tokens: inputTokens }
@@ -64,14 +63,12 @@ export const embedding: DirectAdapter<'embedding'> = {
     const expected = textsOf(call).length
     if (vectors.length !== expected) throw invalidResponse(`it has ${vectors.length} vectors for ${expected} inputs`)
     const asBase64 = call.body.encoding_format === 'base64'
-    const tokens = answers.map(answer => answer.tokens)
-    const isCounted = tokens.every(count => Number.isSafeInteger(count))
-    const sum = isCounted ? tokens.reduce((total: number, count) => total + (count as number), 0) : 0
-    const usage = isCounted ? { usage: { prompt_tokens: sum, total_tokens: sum } } : null
+    const tokens = sumOfTokens(answers.map(answer => answer.tokens))
+    const usage = tokens !== undefined && { usage: { prompt_tokens: tokens, total_tokens: tokens } }
     const data = vectors.map((vector, index) => ({
       object: 'embedding' as const,
       index,
-      embedding: encoded(vector, asBase64),
+      embedding: encodedVector(vector, asBase64),
     }))
     return { object: 'list', model: call.target.model.id, data, ...usage } satisfies Embeddings
   },
@@ -80,7 +77,7 @@ export const embedding: DirectAdapter<'embedding'> = {
 function requestsOf(call: Call<'embedding'>): UpstreamRequest[] {
   const { bodies, supportedFields, collect } = formOf(call)
   const dropped = noticeableFieldsExcept(call.body, supportedFields)
-  return bodies(textsOf(call), call).map(body =>
+  return bodies(call).map(body =>
     withDropped(
       {
         method: 'POST' as const,
@@ -96,22 +93,4 @@ function requestsOf(call: Call<'embedding'>): UpstreamRequest[] {
 
 function formOf({ target }: Call<'embedding'>): Form {
   return target.model.owned_by === 'cohere' ? cohere : titan
-}
-
-function textsOf(call: Call<'embedding'>): string[] {
-  const { input } = call.body
-  const inputs = typeof input === 'string' ? [input] : input
-  assertText(inputs, 'input')
-  const { maxInputs } = formOf(call)
-  if (inputs.length <= maxInputs) return inputs
-  throw new GatewayError('invalid_request', `This model takes at most ${maxInputs} inputs per request.`, {
-    param: 'input',
-  })
-}
-
-/** A vector as numbers, or as little-endian 32-bit floats in base64. */
-function encoded(vector: unknown, asBase64: boolean): number[] | string {
-  if (!Array.isArray(vector) || vector.length === 0 || typeof vector[0] !== 'number')
-    throw invalidResponse('a vector has no numbers')
-  return asBase64 ? base64Vector(vector) : vector
 }

@@ -1,11 +1,9 @@
-import { GatewayError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/is-object.ts'
 import type { Embeddings } from '../../../kinds/embedding.ts'
-import type { Call, DirectAdapter } from '../../contract.ts'
-import { base64Vector } from '../../toolkit/base64-vector.ts'
-import { invalidResponse } from '../../toolkit/json-fields.ts'
+import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
+import { encodedVector, inCalls, sumOfTokens, textsOf } from '../../toolkit/embeddings.ts'
+import { invalidResponse, valueAt } from '../../toolkit/json-fields.ts'
 import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
-import { assertText } from '../../toolkit/token-inputs.ts'
 
 /** `V2EmbedRequest` of `cohere-ai`: "Maximum number of texts per call is `96`". */
 const maxTexts = 96
@@ -14,57 +12,58 @@ const supportedFields: ReadonlySet<string> = new Set([
   ...['model', 'input', 'dimensions', 'encoding_format', 'input_type', 'truncate'],
 ])
 
-/** `POST /v2/embed`, whose texts must be of a type: without `input_type` they are documents that are searched. */
+/** Voyage's names of the types that a text can have (`EmbedRequest` of `voyageai`). */
+const voyageTypes: ReadonlyMap<unknown, string> = new Map([
+  ['query', 'search_query'],
+  ['document', 'search_document'],
+])
+
+/** The type of the texts of a request, which Cohere's models need: without one they are documents that are searched. */
+export function textType(body: Call<'embedding'>['body']): unknown {
+  const type = 'input_type' in body ? body.input_type : null
+  return voyageTypes.get(type) ?? type ?? 'search_document'
+}
+
+/** `POST /v2/embed`, once for each 96 texts. */
 export const embedding: DirectAdapter<'embedding'> = {
   native: false,
-  request(call) {
-    const { body, target } = call
-    const { input_type: inputType = 'search_document', truncate } = body as { input_type?: unknown; truncate?: unknown }
+  request: call => requestsOf(call)[0]!,
+  requests: requestsOf,
+  answer(json, call) {
+    const answers = Array.isArray(json) ? json : [json]
+    const vectors = answers.flatMap(vectorsIn)
+    const expected = textsOf(call).length
+    if (vectors.length !== expected) throw invalidResponse(`it has ${vectors.length} vectors for ${expected} inputs`)
+    const asBase64 = call.body.encoding_format === 'base64'
+    const data = vectors.map((vector, index) => {
+      return { object: 'embedding' as const, index, embedding: encodedVector(vector, asBase64) }
+    })
+    const tokens = sumOfTokens(answers.map(one => valueAt(one, 'meta.billed_units.input_tokens')))
+    const usage = tokens !== undefined && { usage: { prompt_tokens: tokens, total_tokens: tokens } }
+    return { object: 'list', model: call.target.model.id, data, ...usage } satisfies Embeddings
+  },
+}
+
+function requestsOf(call: Call<'embedding'>): UpstreamRequest[] {
+  const { body, target } = call
+  const { truncate } = body as { truncate?: unknown }
+  const dropped = noticeableFieldsExcept(body, supportedFields)
+  const headers = { 'content-type': 'application/json', accept: 'application/json' }
+  return inCalls(textsOf(call), maxTexts).map(texts => {
     const json = {
       model: target.deployment.upstream_model,
-      texts: textsOf(call),
-      input_type: inputType,
+      texts,
+      input_type: textType(body),
       embedding_types: ['float'],
       ...(body.dimensions && { output_dimension: body.dimensions }),
       ...(truncate !== undefined && { truncate }),
     }
-    const headers = { 'content-type': 'application/json', accept: 'application/json' }
-    const request = { method: 'POST' as const, path: '/v2/embed', headers, body: JSON.stringify(json) }
-    return withDropped(request, noticeableFieldsExcept(body, supportedFields))
-  },
-  answer(json, call) {
-    if (!isObject(json) || !isObject(json.embeddings) || !Array.isArray(json.embeddings.float))
-      throw invalidResponse('it has no vectors')
-    const vectors: unknown[] = json.embeddings.float
-    const expected = textsOf(call).length
-    if (vectors.length !== expected) throw invalidResponse(`it has ${vectors.length} vectors for ${expected} inputs`)
-    const asBase64 = call.body.encoding_format === 'base64'
-    const data = vectors.map((vector, index) => ({
-      object: 'embedding' as const,
-      index,
-      embedding: encoded(vector, asBase64),
-    }))
-    return { object: 'list', model: call.target.model.id, data, ...usageIn(json) } satisfies Embeddings
-  },
-}
-
-function textsOf({ body: { input } }: Call<'embedding'>): string[] {
-  const inputs = typeof input === 'string' ? [input] : input
-  assertText(inputs, 'input')
-  if (inputs.length <= maxTexts) return inputs
-  throw new GatewayError('invalid_request', `This model takes at most ${maxTexts} inputs per request.`, {
-    param: 'input',
+    return withDropped({ method: 'POST' as const, path: '/v2/embed', headers, body: JSON.stringify(json) }, dropped)
   })
 }
 
-function encoded(vector: unknown, asBase64: boolean): number[] | string {
-  if (!Array.isArray(vector) || vector.length === 0 || typeof vector[0] !== 'number')
-    throw invalidResponse('a vector has no numbers')
-  return asBase64 ? base64Vector(vector) : vector
-}
-
-function usageIn({ meta }: Record<string, unknown>): Pick<Embeddings, 'usage'> {
-  const tokens = isObject(meta) && isObject(meta.billed_units) ? meta.billed_units.input_tokens : undefined
-  if (!Number.isSafeInteger(tokens) || (tokens as number) < 0) return {}
-  return { usage: { prompt_tokens: tokens as number, total_tokens: tokens as number } }
+function vectorsIn(json: unknown): unknown[] {
+  const vectors = isObject(json) && isObject(json.embeddings) ? json.embeddings.float : undefined
+  if (!Array.isArray(vectors)) throw invalidResponse('it has no vectors')
+  return vectors
 }

@@ -1,34 +1,47 @@
-import { GatewayError } from '../../../base/errors.ts'
 import type { Embeddings } from '../../../kinds/embedding.ts'
-import type { Call, UpstreamRequest } from '../../contract.ts'
+import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
-import { base64Vector } from '../../toolkit/base64-vector.ts'
+import { base64Vector, inCalls, sumOfTokens, textsOf } from '../../toolkit/embeddings.ts'
 import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
-import { assertText } from '../../toolkit/token-inputs.ts'
 import { readEmbedded } from './wire.ts'
 
-const maxInputs = 100
+/** "at most 100 requests can be in one batch". */
+const maxTexts = 100
 const supportedFields: ReadonlySet<string> = new Set([
   ...ownFields,
   ...['model', 'input', 'dimensions', 'encoding_format', 'task_type', 'titles'],
 ])
 
-/** Converts an OpenAI embeddings request. Throws a GatewayError 400 on `input` for tokens or too many texts. */
-export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamRequest {
+/** Embeddings by `batchEmbedContents`, once for each 100 texts. */
+export const embedding: DirectAdapter<'embedding'> = {
+  native: false,
+  request: call => requestsOf(call)[0]!,
+  requests: requestsOf,
+  answer(json, call) {
+    const answers = (Array.isArray(json) ? json : [json]).map(readEmbedded)
+    return embeddingAnswer(
+      answers.flatMap(({ vectors }) => vectors),
+      sumOfTokens(answers.map(({ tokens }) => tokens)),
+      call,
+    )
+  },
+}
+
+function requestsOf(call: Call<'embedding'>): UpstreamRequest[] {
+  const { body, target } = call
   const model = `models/${target.deployment.upstream_model}`
-  const requests = embeddingTexts(body.input).map((text, index) => ({
-    model,
-    content: { role: 'user', parts: [{ text }] },
-    ...(body.dimensions && { outputDimensionality: body.dimensions }),
-    ...embeddingTask(body, index),
-  }))
-  const request = {
-    method: 'POST' as const,
-    path: `/v1beta/${model}:batchEmbedContents`,
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ requests }),
-  }
-  return withDropped(request, unsupportedEmbeddingFields(body))
+  const dropped = unsupportedEmbeddingFields(body)
+  const headers = { 'content-type': 'application/json' }
+  return inCalls(textsOf(call), maxTexts).map((texts, call) => {
+    const requests = texts.map((text, index) => ({
+      model,
+      content: { role: 'user', parts: [{ text }] },
+      ...(body.dimensions && { outputDimensionality: body.dimensions }),
+      ...embeddingTask(body, call * maxTexts + index),
+    }))
+    const path = `/v1beta/${model}:batchEmbedContents`
+    return withDropped({ method: 'POST' as const, path, headers, body: JSON.stringify({ requests }) }, dropped)
+  })
 }
 
 /** What Gemini knows of a text beside its words: the task that its vector is for, and its title. */
@@ -43,12 +56,16 @@ export function unsupportedEmbeddingFields(body: Call<'embedding'>['body']): str
 }
 
 /**
- * The vectors in the order of the inputs, with a usage where Gemini states one: newer models do (`usageMetadata`).
- * Throws a ProviderError `invalid_response`.
+ * The vectors in the order of the inputs, with a usage where Google states one: newer models do (`usageMetadata`). Throws a ProviderError
+ * `invalid_response`.
  */
-export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding'>): Embeddings {
-  const { vectors, tokens } = readEmbedded(json)
-  const expected = embeddingTexts(body.input).length
+export function embeddingAnswer(
+  vectors: readonly number[][],
+  tokens: number | undefined,
+  call: Call<'embedding'>,
+): Embeddings {
+  const { body, target } = call
+  const expected = textsOf(call).length
   if (vectors.length !== expected) {
     throw new ProviderError('invalid_response', `Gemini gave ${vectors.length} vectors for ${expected} inputs`)
   }
@@ -65,16 +82,6 @@ export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding
   })
   const usage = tokens === undefined ? null : { usage: { prompt_tokens: tokens, total_tokens: tokens } }
   return { object: 'list', model: target.model.id, data, ...usage }
-}
-
-/** The texts of a request. Throws a GatewayError 400 for tokens, and for too many. */
-export function embeddingTexts(input: Call<'embedding'>['body']['input']): string[] {
-  const inputs = typeof input === 'string' ? [input] : input
-  assertText(inputs, 'input')
-  if (inputs.length <= maxInputs) return inputs
-  throw new GatewayError('invalid_request', `This model takes at most ${maxInputs} inputs per request.`, {
-    param: 'input',
-  })
 }
 
 /** Gemini does not normalise vectors of reduced dimension; OpenAI's always have unit length. */

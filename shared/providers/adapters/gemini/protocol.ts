@@ -4,7 +4,7 @@ import { imageUrls } from '../../toolkit/image-urls.ts'
 import { withOneCall } from '../../toolkit/one-call.ts'
 import { withReasoningState } from '../../toolkit/reasoning-state.ts'
 import { chatAnswer } from './answer.ts'
-import { embeddingAnswer, embeddingRequest } from './embedding.ts'
+import { embedding } from './embedding.ts'
 import { failure } from './failure.ts'
 import { generateContent } from './generate-content.ts'
 import { image } from './image.ts'
@@ -31,7 +31,7 @@ export const gemini: Protocol = {
       ),
     ),
     generate_content: generateContent,
-    embedding: { native: false, request: embeddingRequest, answer: embeddingAnswer },
+    embedding,
   },
   queued: { video },
   synchronous: { image, speech, music },

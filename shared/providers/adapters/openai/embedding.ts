@@ -2,12 +2,12 @@ import { isObject } from '../../../base/is-object.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
 import type { EmbeddingRequest, Embeddings } from '../../../kinds/embedding.ts'
 import type { DirectAdapter } from '../../contract.ts'
-import { base64Vector } from '../../toolkit/base64-vector.ts'
+import { base64Vector } from '../../toolkit/embeddings.ts'
 import { invalidResponse, type Json } from '../../toolkit/json-fields.ts'
 import { assertTakesInput } from '../../toolkit/token-inputs.ts'
 import { count, extrasOf, mapUnlessSame, reportsError } from './answer.ts'
 import { reportedFailure } from './failure.ts'
-import { beginRequest, post, renameDimensions } from './request.ts'
+import { beginRequest, post, renameEmbeddingFields } from './request.ts'
 
 /** `POST /embeddings`. A server may ignore `encoding_format`: the response is converted to the requested encoding. */
 export const embedding: DirectAdapter<'embedding'> = {
@@ -15,7 +15,7 @@ export const embedding: DirectAdapter<'embedding'> = {
   request(call) {
     assertTakesInput(call.target.provider, call.body.input, 'input')
     const request = beginRequest('embedding', call)
-    renameDimensions(request)
+    renameEmbeddingFields(request)
     return post('/embeddings', request)
   },
   answer(json, { body, target }) {

@@ -109,9 +109,14 @@ function serialiseBody({ raw, body }: Call<OpenAiKind>, changes: Changes): Buffe
   return editBody(isKept ? raw : null, body, changes)
 }
 
-/** Sends the length of vectors in the provider's field, and no encoding where it has others: vectors are converted. */
-export function renameDimensions({ call: { target, body }, changes }: Draft<'embedding'>): void {
-  const { dimensions_field: field, encoding_format: encodes } = target.provider.quirks ?? {}
+/**
+ * Sends the length of vectors in the provider's field, the type of the texts by the provider's name, and no encoding where it has others:
+ * vectors are converted.
+ */
+export function renameEmbeddingFields({ call: { target, body }, changes }: Draft<'embedding'>): void {
+  const { dimensions_field: field, encoding_format: encodes, input_types: types } = target.provider.quirks ?? {}
+  if (types && 'input_type' in body && typeof body.input_type === 'string' && Object.hasOwn(types, body.input_type))
+    changes.input_type = types[body.input_type]
   if (field !== undefined && body.dimensions != null) {
     changes.dimensions = undefined
     changes[field] = body.dimensions

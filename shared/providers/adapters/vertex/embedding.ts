@@ -1,8 +1,10 @@
 import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
+import { singleTextsOf } from '../../toolkit/embeddings.ts'
 import { valueAt } from '../../toolkit/json-fields.ts'
 import { withDropped } from '../../toolkit/request-fields.ts'
-import { embeddingAnswer, embeddingTask, embeddingTexts, unsupportedEmbeddingFields } from '../gemini/embedding.ts'
+import { embeddingAnswer, embeddingTask, unsupportedEmbeddingFields } from '../gemini/embedding.ts'
+import { readEmbedded as readVectors } from '../gemini/wire.ts'
 import { modelsPath } from './paths.ts'
 
 /**
@@ -17,9 +19,10 @@ export const embedding: DirectAdapter<'embedding'> = {
     const answers = Array.isArray(json) ? json : [json]
     const read = isPredicted(call) ? readPredicted : readEmbedded
     const found = answers.map(read)
-    const tokens = found.reduce((sum, one) => sum + one.tokens, 0)
+    const promptTokenCount = found.reduce((sum, one) => sum + one.tokens, 0)
     const embeddings = found.map(({ values }) => ({ values }))
-    return embeddingAnswer({ embeddings, usageMetadata: { promptTokenCount: tokens } }, call)
+    const { vectors, tokens } = readVectors({ embeddings, usageMetadata: { promptTokenCount } })
+    return embeddingAnswer(vectors, tokens, call)
   },
 }
 
@@ -37,7 +40,7 @@ function requestsOf(call: Call<'embedding'>): UpstreamRequest[] {
     return { instances: [{ content: text, task_type: taskType, title }], parameters: settings }
   }
   const method = isPredicted(call) ? 'predict' : 'embedContent'
-  return embeddingTexts(call.body.input).map((text, index) =>
+  return singleTextsOf(call).map((text, index) =>
     withDropped(
       {
         method: 'POST' as const,
