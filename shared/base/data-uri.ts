@@ -18,6 +18,24 @@ export function base64Of(text: string): string | null {
   return base64.test(data) ? data : null
 }
 
+/** Also in lines, and of the alphabet for URLs (RFC 4648, section 5). */
+const anyBase64 = /^[\w+/=\t\n\f\r -]+$/
+
+/** Base64 as providers take it: in one line, of the standard alphabet, and padded. Any other text as it is. */
+export function standardBase64(text: string): string {
+  if (!anyBase64.test(text)) return text
+  const data = /\s/.test(text) ? withoutSpace(text) : text
+  const standard = /[-_]/.test(data) ? data.replaceAll('-', '+').replaceAll('_', '/') : data
+  const missing = standard.endsWith('=') ? 0 : -standard.length & 3
+  return missing === 3 ? standard : standard + '='.repeat(missing)
+}
+
+/** The same of a `data:` URI, or of base64 alone. */
+export function standardFile(file: string): string {
+  const start = isDataUri(file) ? (base64Start(file) ?? file.length) : 0
+  return file.slice(0, start).replace(/\s+/g, '') + standardBase64(file.slice(start))
+}
+
 /** ASCII text without white space: a regular expression takes seconds to remove millions of line breaks. */
 function withoutSpace(text: string): string {
   const bytes = Buffer.from(text, 'latin1')

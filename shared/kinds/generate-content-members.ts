@@ -6,10 +6,10 @@ import { alike, type FileRule, type MemberTables, type Rule } from './member-rea
  * (@google/genai, `Part`).
  */
 
-const imageBytes: FileRule = { file: 'image', form: 'base64' }
-const soundBytes: FileRule = { file: 'sound', form: 'base64' }
+const imageBytes: FileRule = { file: 'image', form: 'base64', forUrls: true }
+const soundBytes: FileRule = { file: 'sound', form: 'base64', forUrls: true }
 /** Also videos, whose size is not measured. */
-const documentBytes: FileRule = { file: 'document', form: 'base64' }
+const documentBytes: FileRule = { file: 'document', form: 'base64', forUrls: true }
 const imageLink: FileRule = { file: 'image', form: 'link' }
 const soundLink: FileRule = { file: 'sound', form: 'link' }
 const documentLink: FileRule = { file: 'document', form: 'link' }

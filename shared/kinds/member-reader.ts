@@ -1,4 +1,5 @@
 import { asText } from '../base/as-text.ts'
+import { base64Start, isDataUri } from '../base/data-uri.ts'
 import { noteUnknown } from '../base/unknown-names.ts'
 
 /** A kind of file that a provider may bill by another measure than its bytes. */
@@ -6,9 +7,10 @@ export type FileKind = 'image' | 'document' | 'sound'
 
 /**
  * A member that is a file. Its form: `link`, a URL or a `data:` URI; `base64`; or `picture`, base64 of an image, or an
- * image as text (SVG). A `record` is part of an account of earlier work: models that take no such input ignore it.
+ * image as text (SVG). A `record` is part of an account of earlier work: models that take no such input ignore it. `forUrls`: its API
+ * takes base64 of the alphabet for URLs as well.
  */
-export type FileRule = { file: FileKind; form: 'link' | 'base64' | 'picture'; record?: true }
+export type FileRule = { file: FileKind; form: 'link' | 'base64' | 'picture'; record?: true; forUrls?: true }
 
 /**
  * What a provider reads in a member. `text`: a string or another scalar, or a list of these. `json`: any value, as text.
@@ -79,10 +81,10 @@ export const alike = (texts: string, others: Record<string, Rule> = {}) => new O
 /**
  * A member that may not be sent as it is, mostly since what it costs was not reserved. `dropped`: it looks like a file where
  * none is known. `unknown`: so it does in an object of an unknown type, which makes no sense without it, or the object itself
- * may cost more than its text. `stored`: it refers to a file in the operator's account. `wrapped`: a file in base64 with white
- * space, which is sent without.
+ * may cost more than its text. `stored`: it refers to a file in the operator's account. `irregular`: a file in base64 with white
+ * space, of the alphabet for URLs, or without padding, which is sent in standard base64.
  */
-export type Unlisted = { path: readonly (string | number)[]; why: 'dropped' | 'unknown' | 'stored' | 'wrapped' }
+export type Unlisted = { path: readonly (string | number)[]; why: 'dropped' | 'unknown' | 'stored' | 'irregular' }
 
 /** The most members that are dropped from one request; with more it is refused. */
 const maxDropped = 100
@@ -179,7 +181,7 @@ class MemberReader {
 
   #readFile(file: string, rule: FileRule): void {
     this.#visitor.file(rule, charactersOf(file, rule))
-    if (isWrapped(file)) this.unlisted.push({ path: [...this.#path], why: 'wrapped' })
+    if (isIrregular(file, rule)) this.unlisted.push({ path: [...this.#path], why: 'irregular' })
   }
 
   #note(name: string): void {
@@ -205,13 +207,16 @@ function isCovered(member: unknown, name: string, rule: FixedRule | undefined): 
 }
 
 const spaces = ['\n', '\r', ' ', '\t']
-/** Before the base64: a `data:` URI's own beginning, or nothing. */
-const wrappedStart = /^(?:\s*data:[^,]{0,200};\s*base64\s*,)?[\w+/\s=-]*$/i
-const maxStartCharacters = 300
+const ofUrls = ['-', '_']
+const beginsAsBase64 = /^[\w+/\s=-]*$/
+const maxTestedCharacters = 200
 
-/** Whether a file is base64 with white space in it, as encoders of lines write it; providers refuse that. */
-function isWrapped(file: string): boolean {
-  return spaces.some(space => file.includes(space)) && wrappedStart.test(file.slice(0, maxStartCharacters))
+/** Whether a file is base64, but not as providers take it: in lines, of the alphabet for URLs, or without padding. */
+function isIrregular(file: string, { form, forUrls }: FileRule): boolean {
+  const start = isDataUri(file) ? base64Start(file) : form === 'link' ? null : 0
+  if (start === null || !beginsAsBase64.test(file.slice(start, start + maxTestedCharacters))) return false
+  if (spaces.some(sign => file.includes(sign))) return true
+  return !forUrls && ((file.length - start) % 4 > 0 || ofUrls.some(sign => file.includes(sign, start)))
 }
 
 const base64Picture = /^(?:iVBORw0KGgo|\/9j\/|R0lGOD|UklGR)/

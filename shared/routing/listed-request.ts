@@ -1,3 +1,4 @@
+import { standardFile } from '../base/data-uri.ts'
 import { GatewayError } from '../base/errors.ts'
 import { formatPath } from '../base/json.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
@@ -12,7 +13,7 @@ type ListedRequest<K extends DirectKind> = Request<K> & { dropped: readonly stri
 const nothing: readonly string[] = []
 
 /**
- * The request without the members for which nothing is reserved, and with base64 in one line; almost always the same bytes.
+ * The request without the members for which nothing is reserved, and with base64 in its standard form; almost always the same bytes.
  * Throws a GatewayError `unsupported_capability` that names the place where it would be another request without them.
  */
 export function listedRequest<K extends DirectKind>(
@@ -20,7 +21,7 @@ export function listedRequest<K extends DirectKind>(
   { unlisted }: Pick<Features, 'unlisted'>,
 ): ListedRequest<K> {
   if (!unlisted) return { body, raw, dropped: nothing }
-  const refused = unlisted.find(({ why }) => why !== 'dropped' && why !== 'wrapped')
+  const refused = unlisted.find(({ why }) => why !== 'dropped' && why !== 'irregular')
   if (refused) throw refusalOf(kind, refused)
   const absent = unlisted.filter(({ why }) => why === 'dropped')
   const dropped = absent.map(({ path }) => path.filter(name => typeof name === 'string').join('.'))
@@ -38,7 +39,7 @@ function refusalOf(kind: DirectKind, { path, why }: Unlisted): GatewayError {
   return new GatewayError('unsupported_capability', message, { param })
 }
 
-/** A copy without the dropped members, and with wrapped ones in one line; what is beside them is shared with the original. */
+/** A copy without the dropped members, and with files in standard base64; what is beside them is shared with the original. */
 function edited<T extends object>(body: T, unlisted: readonly Unlisted[]): T {
   const root = { ...body }
   const copies = new Set<unknown>([root])
@@ -52,7 +53,7 @@ function edited<T extends object>(body: T, unlisted: readonly Unlisted[]): T {
       at = at[name] as typeof at
     }
     const last = path.at(-1)!
-    if (why === 'wrapped') at[last] = String(at[last]).replace(/\s+/g, '')
+    if (why === 'irregular') at[last] = standardFile(String(at[last]))
     else delete at[last]
   }
   return root

@@ -138,6 +138,13 @@ const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QD
 const sound = Buffer.from('RIFF\x24\0\0\0WAVEfmt '.repeat(4)).toString('base64')
 const typeIn = (body: Files[2]) => /input_\w+|image\w*/.exec(JSON.stringify(body(plain => plain)))![0]
 const linesOf = (base64: string) => `\n${base64.replace(/.{40}/g, '$&\r\n ')}\n`
+const forUrls = (uri: string) => uri.replace(/[^,]*$/, base64 => base64.replaceAll('+', '-').replaceAll('/', '_'))
+const writings: [how: string, of: (base64: string) => string][] = [
+  ['in lines', linesOf],
+  ['of the alphabet for URLs', forUrls],
+  ['without padding', base64 => base64.replace(/=+$/, '')],
+  ['of the alphabet for URLs, without padding', base64 => forUrls(base64).replace(/=+$/, '')],
+]
 const asked = (part: Json) => ({ messages: [{ role: 'user', content: [part] }] })
 type Files = [path: string, models: string[], body: (base64: (plain: string) => string) => Json]
 const withFiles: Files[] = [
@@ -170,16 +177,44 @@ const withFiles: Files[] = [
 ]
 for (const [path, models, body] of withFiles)
   for (const model of models)
-    test.serial(`200 for ${path} on ${model} with ${typeIn(body)} in lines, sent in one`, async t => {
-      reset()
-      const plain = await answerTo(path, { model, ...body(base64 => base64) })
-      t.is(plain.status, 200, plain.text)
-      const expected = sent()
-      const answer = await answerTo(path, { model, ...body(linesOf) })
-      t.is(answer.status, 200, answer.text)
-      t.deepEqual(sent(), expected)
-      t.is(answer.headers.get('x-gateway-dropped'), null)
-    })
+    test.serial(
+      `200 for ${path} on ${model} with ${typeIn(body)} in any base64, sent in the standard form`,
+      async t => {
+        reset()
+        const plain = await answerTo(path, { model, ...body(base64 => base64) })
+        t.is(plain.status, 200, plain.text)
+        const expected = sent()
+        for (const [how, of] of writings) {
+          const answer = await answerTo(path, { model, ...body(of) })
+          t.is(answer.status, 200, `${how}: ${answer.text}`)
+          t.deepEqual(sent(), expected, how)
+          t.is(answer.headers.get('x-gateway-dropped'), null)
+        }
+      },
+    )
+
+test.serial('200 for a PDF that is declared as bytes, and for a sound as a `data:` URI on Gemini', async t => {
+  const pdf = Buffer.from('%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\n%%EOF').toString('base64')
+  const document = (type: string) =>
+    asked({ type: 'file', file: { filename: 'a.pdf', file_data: `data:${type};base64,${pdf}` } })
+  for (const model of ['claude-haiku-4-5', 'gemini-2.5-flash']) {
+    reset()
+    t.is((await answerTo('/v1/chat/completions', { model, ...document('application/pdf') })).status, 200)
+    const expected = sent()
+    const answer = await answerTo('/v1/chat/completions', { model, ...document('application/octet-stream') })
+    t.is(answer.status, 200, answer.text)
+    t.deepEqual(sent(), expected)
+  }
+  const part = (data: string) => asked({ type: 'input_audio', input_audio: { data, format: 'wav' } })
+  t.is((await answerTo('/v1/chat/completions', { model: 'gemini-2.5-flash', ...part(sound) })).status, 200)
+  const expected = sent()
+  const answer = await answerTo('/v1/chat/completions', {
+    model: 'gemini-2.5-flash',
+    ...part(`data:audio/wav;base64,${sound}`),
+  })
+  t.is(answer.status, 200, answer.text)
+  t.deepEqual(sent(), expected)
+})
 
 test.serial('200 with plain text that has the form of base64 in lines: it keeps its white space', async t => {
   for (const model of ['gpt-4o', 'claude-haiku-4-5']) {

@@ -1,4 +1,4 @@
-import { base64Of } from '../../../base/data-uri.ts'
+import { base64Of, isDataUri } from '../../../base/data-uri.ts'
 import { GatewayError } from '../../../base/errors.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { Call } from '../../contract.ts'
@@ -36,7 +36,8 @@ export function audio(part: Of<'input_audio'>, at: string): InlineData {
   const mimeType = audioTypes[format.toLowerCase()]
   if (!mimeType)
     throw unsupported(`This model takes audio as ${Object.keys(audioTypes).join(', ')}.`, `${at}.input_audio.format`)
-  const bytes = base64Of(data)
+  // A `data:` URI is how DashScope takes it.
+  const bytes = isDataUri(data) ? (readDataUri(data)?.data ?? null) : base64Of(data)
   if (bytes === null) throw invalidMedia('The audio must be base64.', `${at}.input_audio.data`)
   return { inlineData: { mimeType, data: bytes } }
 }

@@ -1,4 +1,4 @@
-import { base64Of } from '../../../base/data-uri.ts'
+import { base64Of, standardBase64 } from '../../../base/data-uri.ts'
 import { GatewayError } from '../../../base/errors.ts'
 import type { GeminiPart } from '../../../kinds/generate-content.ts'
 import { fileKindOf } from '../../../kinds/generate-content-members.ts'
@@ -23,6 +23,7 @@ export function mediaPart({ inlineData, fileData }: GeminiPart, param: string, {
   if (fileData) return linkedPart(fileData.fileUri, fileData.mimeType, `${param}.fileData`)
   const { mimeType, data: given } = inlineData!
   const at = `${param}.inlineData`
+  // google-genai for Python writes the alphabet for URLs.
   const data = base64Of(standardBase64(given))
   if (data === null) throw new GatewayError('invalid_request', `${at}.data: must be base64.`, { param: `${at}.data` })
   const uri = `data:${mimeType};base64,${data}`
@@ -49,13 +50,6 @@ function linkedPart(url: string, mimeType: string | undefined, at: string): User
   const isPdf = mimeType === undefined || essenceOf(mimeType) === 'application/pdf'
   if (kind === 'document' && isPdf) return [{ type: 'file', file: { file_data: url, filename: 'document.pdf' } }]
   throw unsupported(`${at}.mimeType`, 'send this file in `inlineData`')
-}
-
-/** Base64 for URLs, as Google's API takes it and google-genai for Python writes it, in the usual form. */
-function standardBase64(data: string): string {
-  if (!/[-_]/.test(data)) return data
-  const usual = data.replaceAll('-', '+').replaceAll('_', '/')
-  return usual.padEnd(Math.ceil(usual.length / 4) * 4, '=')
 }
 
 function nameOf(file: object): string {
