@@ -118,7 +118,8 @@ export async function failover<T>(
       // requests, and the impatience of one caller does not either.
       if (isBusy || isCutByCaller(monitor, error)) monitor.recordAbandonment()
       else monitor.recordFailure(error)
-      plan.recordFailure(target, error, isKeyFault(error.reason) && !route.alone, passedMs())
+      const hasOtherKey = isKeyFault(error.reason) && !error.unsent && !route.alone
+      plan.recordFailure(target, error, hasOtherKey, passedMs())
     }
   }
   const figures = options.targets.map(target => services.upstreams.figures(target))

@@ -70,9 +70,9 @@ export function failureOf(failedAttempts: readonly FailedCall[], last: ProviderE
   return new GatewayError(code, message, { metadata, cause: last, headers, needsOperator })
 }
 
-/** Whether only the API key of a call is at fault, so that another key may succeed. */
+/** Whether only the API key of a call may be at fault, so that another key may succeed: accounts differ in the models that they have. */
 export function isKeyFault(reason: string): boolean {
-  return reason === 'rate_limited' || reason === 'auth' || reason === 'quota'
+  return reason === 'rate_limited' || reason === 'auth' || reason === 'quota' || reason === 'model_unavailable'
 }
 
 /** A fault of the gateway's own account at a provider, which only its operator can mend. */

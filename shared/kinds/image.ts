@@ -56,12 +56,15 @@ const format = alsoTaking(z.enum(imageFormats), value => (value === 'jpg' ? 'jpe
 const inCapitals = (value: unknown) =>
   typeof value === 'string' && /^[124]k$/.test(value) ? value.toUpperCase() : value
 const resolution = alsoTaking(z.enum(tiers), inCapitals)
+/** In pixels also `1024X1024`, and `1024*1024`, as Alibaba's own API has it (alibabacloud.com/help/en/model-studio/text-to-image). */
+const inPixels = (value: unknown) => (typeof value === 'string' ? value.replace(/^(\d+)[X*](\d+)$/, '$1x$2') : value)
 const size = alsoTaking(
   z
     .string()
     .regex(/^(?:auto|\d{2,5}x\d{2,5}|512|[124]K)$/, 'must be `auto`, `WIDTHxHEIGHT`, `512`, `1K`, `2K` or `4K`'),
-  inCapitals,
+  value => inPixels(inCapitals(value)),
 )
+const side = z.int().min(16).max(16_384)
 
 /** `POST /v1/images`: OpenAI's fields, and OpenRouter's `aspect_ratio`, `resolution` and `input_references`. */
 export const imageRequest = z
@@ -74,6 +77,8 @@ export const imageRequest = z
     size: size
       .nullish()
       .describe('`auto`, `WIDTHxHEIGHT` in pixels, or `512`, `1K`, `2K`, `4K`; without it, the model’s own.'),
+    width: side.nullish().describe('In pixels, with `height`: Together’s form of `size`.'),
+    height: side.nullish().describe('In pixels, with `width`.'),
     aspect_ratio: z
       .string()
       .regex(/^(?:auto|\d{1,2}:\d{1,2})$/, 'must be `auto` or like `16:9`')
@@ -315,10 +320,21 @@ function fidelityOf({ input_fidelity }: ImageRequest, model: ModelRow): ImageInp
   return null
 }
 
-function sizeOf(
-  { size, resolution, aspect_ratio }: ImageRequest,
-  model: ModelRow,
-): Pick<ImageInput, 'size' | 'resolution' | 'aspectRatio'> {
+/** The `size` of a request, which Together's clients send as two numbers (`ImageGenerateParams` of together-ai). */
+function namedSize({ size, width, height }: ImageRequest): string | null {
+  if (width == null && height == null) return size ?? null
+  const isPair = width != null && height != null
+  const both = `${width}x${height}`
+  if (isPair && (size == null || size === 'auto' || size === both)) return both
+  const problem = isPair ? 'is not taken beside another `size`.' : 'needs `width` and `height`, or `size` alone.'
+  throw new GatewayError('invalid_request', `The size of the image ${problem}`, {
+    param: isPair || height == null ? 'width' : 'height',
+  })
+}
+
+function sizeOf(request: ImageRequest, model: ModelRow): Pick<ImageInput, 'size' | 'resolution' | 'aspectRatio'> {
+  const { resolution, aspect_ratio } = request
+  const size = namedSize(request)
   const [, width, height] = /^(\d+)x(\d+)$/.exec(size ?? '') ?? []
   const tier = resolution ?? tiers.find(name => name === size) ?? null
   const ratio = aspect_ratio === 'auto' ? null : (aspect_ratio ?? null)
@@ -328,7 +344,7 @@ function sizeOf(
     })
   const offered = listOf(model, 'sizes')
   if (width && offered.length > 0 && !offered.includes(size!))
-    throw unsupported(model, 'size', notOffered('size', offered))
+    throw unsupported(model, request.width == null ? 'size' : 'width', notOffered('size', offered))
   if (tier && listOf(model, 'resolutions').length > 0)
     chooseOption(model, 'resolutions', resolution ? 'resolution' : 'size', tier)
   if (ratio && listOf(model, 'aspect_ratios').length > 0) chooseOption(model, 'aspect_ratios', 'aspect_ratio', ratio)

@@ -186,8 +186,8 @@ export class Health {
 
   /**
    * Records a call that failed by the provider's fault after the caller waited `waitedMs`. A fault of the API key alone
-   * (its rate limit, its credentials) starts a cooldown of that key if there are others; every other fault counts
-   * against the target. One of this machine says nothing about the target, which other processes may reach.
+   * (its rate limit, its credentials, a model that its account lacks) starts a cooldown of that key if there are others; every
+   * other fault counts against the target. One of this machine says nothing about the target, which other processes may reach.
    */
   recordFailure(target: Target, error: ProviderError, waitedMs: number, key: CalledKey): void {
     if (isOwnFault(error.cause)) {
@@ -208,12 +208,14 @@ export class Health {
     const shown = redactCredentials(message) + (isRefused && key.origin ? ` (${key.origin})` : '')
     const lastError = JSON.stringify({ reason, status: status ?? 0, message: shown, key: key.id })
     const isRateLimited = reason === 'rate_limited' && (pauseMs > 0 || !key.alone)
-    if (isRateLimited || (isRefused && !key.alone)) {
+    // Another account may have the model.
+    const isWithoutModel = reason === 'model_unavailable' && !error.unsent
+    if (isRateLimited || ((isRefused || isWithoutModel) && !key.alone)) {
       const keyRecordId = isRefused ? keyOfProvider(target, key.id) : keyOfModel(target, key.id)
       this.#records.observe(keyRecordId).error = lastError
       this.#records.pause(
         keyRecordId,
-        isRefused ? Math.max(pauseMs, cooldownLimitsMs.max) : pauseMs || cooldownLimitsMs.min,
+        isRateLimited ? pauseMs || cooldownLimitsMs.min : Math.max(pauseMs, cooldownLimitsMs.max),
       )
       if (key.probes) this.#circuits.releaseProbe(id)
     } else {

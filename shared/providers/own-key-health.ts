@@ -81,6 +81,10 @@ export class OwnKeyHealth {
       this.#pause(state, pauseMs || cooldownLimitsMs.min)
       return
     }
+    if (reason === 'model_unavailable' && target.own!.connection.credentials.length > 1) {
+      this.#pause(state, Math.max(pauseMs, refusedMs))
+      return
+    }
     state.failures++
     const openMs = Math.min(Math.max(waitedMs, cooldownLimitsMs.min), cooldownLimitsMs.max)
     this.#pause(state, Math.max(pauseMs, state.failures >= failuresToOpen ? openMs : 0))

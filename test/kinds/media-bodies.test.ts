@@ -113,6 +113,9 @@ test('a model’s defaults are filled in', t => {
     resolution: '2K',
     aspectRatio: '16:9',
   })
+  const square = { size: { width: 1024, height: 1024 }, resolution: null }
+  t.like(inputOf('image', 'gpt-image-2', { prompt: 'x', width: 1024, height: 1024 }), square)
+  t.like(inputOf('image', 'gpt-image-2', { prompt: 'x', width: 1024, height: 1024, size: '1024x1024' }), square)
   t.like(inputOf('speech', 'tts-1', { input: 'x' }), { voice: 'alloy', format: 'mp3', speed: 1, instructions: null })
   t.like(inputOf('speech', 'tts-1', { input: 'x', voice: { id: 'nova' } }), { voice: 'nova' })
   t.like(inputOf('transcription', 'whisper-1', { audio_url: 'https://a.example/b.wav' }), {
@@ -147,6 +150,11 @@ test('400 naming the field that a model does not take', t => {
     ['image', 'gpt-image-2', { prompt: 'x', mask: 'https://a.example/b.png' }, 'input_references'],
     ['image', 'runway-gen4-image-turbo', { prompt: 'x' }, 'input_references'],
     ['image', 'gpt-image-2', { prompt: 'x', size: '1024x1024', resolution: '1K' }, 'resolution'],
+    ['image', 'gpt-image-2', { prompt: 'x', width: 1024 }, 'width'],
+    ['image', 'gpt-image-2', { prompt: 'x', height: 1024 }, 'height'],
+    ['image', 'gpt-image-2', { prompt: 'x', width: 1024, height: 512, size: '1024x1024' }, 'width'],
+    ['image', 'gpt-image-2', { prompt: 'x', width: 1024, height: 1024, resolution: '1K' }, 'resolution'],
+    ['image', 'gpt-image-1.5', { prompt: 'x', width: 640, height: 640 }, 'width'],
     ['image', 'nano-banana', { prompt: 'x', aspect_ratio: '7:5' }, 'aspect_ratio'],
     ['image', 'gemini-2.5-flash-image', { prompt: 'x', aspect_ratio: '8:1' }, 'aspect_ratio'],
     ['speech', 'eleven-v3', { input: 'x', response_format: 'aac' }, 'response_format'],
