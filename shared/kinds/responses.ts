@@ -176,8 +176,10 @@ export const responsesItem = z.union([
 export const responsesRequest = z.looseObject({
   model: chatRequest.shape.model,
   input: z
-    .union([z.string().min(1), z.array(responsesItem).min(1).max(100_000)])
-    .describe('A prompt, or the items of the conversation so far, oldest first.'),
+    .union([z.string(), z.array(responsesItem).max(100_000)])
+    .describe(
+      'A prompt, or the items of the conversation so far, oldest first. May be empty beside `previous_response_id` or `conversation`.',
+    ),
   instructions: z.string().nullish().describe('The system prompt.'),
   stream: chatRequest.shape.stream,
   max_output_tokens: chatRequest.shape.max_completion_tokens,
@@ -332,7 +334,8 @@ export function isCompaction(item: ResponsesItem): item is CompactionItem {
 
 /** The input of a request as items: a prompt is a message of the user. */
 export function inputItems({ input }: Pick<ResponsesRequest, 'input'>): ResponsesItem[] {
-  return typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : input
+  if (typeof input !== 'string') return input
+  return input === '' ? [] : [{ type: 'message', role: 'user', content: input }]
 }
 
 /** The tokens of context from which on a request wants its conversation to be compacted; null if it states none. */

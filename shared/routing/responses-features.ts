@@ -1,3 +1,4 @@
+import { GatewayError } from '../base/errors.ts'
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
 import { type MemberVisitor, readMembers } from '../kinds/member-reader.ts'
 import {
@@ -17,6 +18,9 @@ import { lastTextOf } from './last-text.ts'
 
 /** The features of a Responses request whose JSON body has `bodyBytes` bytes. */
 export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Features {
+  // With what the request continues.
+  if (body.input.length === 0)
+    throw new GatewayError('invalid_request', '`input` must not be empty.', { param: 'input' })
   const found = new FoundFiles()
   /** Characters of encrypted reasoning, which providers count little or not at all. */
   let reasoningCharacters = 0

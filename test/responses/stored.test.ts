@@ -14,6 +14,29 @@ const emulators = () => [world.openai, world.anthropic, world.gemini]
 /** The bodies that providers received, oldest first. */
 const sent = () => emulators().flatMap(({ requests }) => requests.map(({ body }) => body))
 
+// As at OpenAI, where an empty input is none: a conversation that was filled before is answered.
+for (const model of models)
+  test.serial(`200 with an empty input beside what it continues, 400 alone: ${model}`, async t => {
+    const client = world.sdk((await keepingAccount(world)).live)
+    const first = await client.responses.create({ model, input: 'Hello' })
+    const items = [{ type: 'message' as const, role: 'user' as const, content: 'Hello there' }]
+    const { id: conversation } = await client.conversations.create({ items })
+    for (const input of [[], ''] as const) {
+      for (const more of [{ previous_response_id: first.id }, { conversation }]) {
+        const response = await client.responses.create({ model, input: input as never, store: false, ...more })
+        t.is(response.status, 'completed')
+        t.true(JSON.stringify(sent().at(-1)).includes('Hello'))
+        t.false(JSON.stringify(sent().at(-1)).includes('"content":""'))
+      }
+      const { body } = await t
+        .throwsAsync<{ error: object } & Error>(client.responses.create({ model, input: input as never }))
+        .then(error => ({ body: error!.error }))
+      t.like(body, { code: 'invalid_request', param: 'input' })
+    }
+    const { data } = await client.conversations.items.list(conversation)
+    t.is(data.filter(item => item.type === 'message' && item.role === 'user').length, 1)
+  })
+
 for (const model of models)
   for (const streamed of [false, true])
     test.serial(`a chain reaches the provider as the whole conversation: ${model}, streamed ${streamed}`, async t => {
