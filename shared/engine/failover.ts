@@ -80,13 +80,19 @@ export async function failover<T>(
       reason = 'cooldown'
       continue
     }
+    const probes = typeof cooldown !== 'number'
     const askedMs = passedMs()
-    const permit = options.bulk && live ? await acquirePermit(services, options, options.bulk, plan, target) : null
+    const permit =
+      options.bulk && live
+        ? await acquirePermit(services, options, options.bulk, plan, target).catch(error => {
+            if (probes) services.health.releaseProbe(target)
+            throw error
+          })
+        : null
     const startedMs = permit ? passedMs() : askedMs
     if (startedMs > askedMs) pause = longer(pause, startedMs - askedMs, 'concurrency')
     plan.startAttempt(target, startedMs)
     const route = routeTo(services, options, target, plan.remainingMs(startedMs), plan.untried)
-    const probes = typeof cooldown !== 'number'
     const monitor = new CallMonitor(services, route, { trace: client.trace, pause, probes })
     pause = null
     reason = 'backoff'

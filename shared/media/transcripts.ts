@@ -105,7 +105,7 @@ function segmentEvent({ id, start, end, text, speaker }: Segment, position: numb
 /** The billed quantity. Unreported tokens are estimated from the duration and the text. */
 function quantityOf(delivery: TranscriptDelivery, { text, usage: stated }: Transcript): Quantity {
   const usage = statedTokens(stated)
-  if (text === '' && !usage?.completion_tokens) return zeroQuantity
+  if (text.trim() === '' && !usage?.completion_tokens) return zeroQuantity
   return usage ? { ...audioQuantity(delivery), usage } : countedQuantity(delivery, text)
 }
 

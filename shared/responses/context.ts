@@ -9,6 +9,7 @@ import {
   type ToolCallItem,
   type ToolOutputItem,
 } from '../kinds/responses.ts'
+import { isListedItem } from '../kinds/responses-members.ts'
 
 /** A request for a response, with the bytes that it was read from. */
 export type ResponsesTurn = { body: ResponsesRequest; raw: Buffer }
@@ -18,8 +19,9 @@ export type ResponsesTurn = { body: ResponsesRequest; raw: Buffer }
  * named the earlier items are removed; all else of the raw body keeps its characters.
  */
 export function withContext({ body, raw }: ResponsesTurn, items: readonly ResponsesItem[]): ResponsesTurn {
-  // A request to compact was one of its turn, and may only be the last item.
-  const earlier = items.filter(({ type }) => type !== 'compaction_trigger')
+  // A request to compact was one of its turn, and may only be the last item. What a provider has added to an answer under a type that
+  // is not known here cannot be sent: it would end the conversation.
+  const earlier = items.filter(({ type }) => type !== 'compaction_trigger' && isListedItem(type))
   const { previous_response_id: _, conversation: __, ...rest } = body
   const input = [...earlier, ...inputItems(body)]
   const removed = { previous_response_id: undefined, conversation: undefined }

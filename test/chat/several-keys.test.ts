@@ -2,6 +2,7 @@ import { json, type Reply } from '../emulators/emulator.ts'
 import { chatReply } from '../emulators/openai.ts'
 import { responsesReply } from '../emulators/openai-responses.ts'
 import { startWorld } from '../support/chat/gateway.ts'
+import { openResponses } from '../support/chat/responses-socket.ts'
 import { test } from '../support/test.ts'
 import { use } from '../support/use.ts'
 
@@ -76,3 +77,29 @@ test.serial('502 where no key has the model; other models are answered by all ke
     )
   t.is(new Set(world.openai.requests.map(({ headers }) => headers.authorization)).size, 3)
 })
+
+test.serial(
+  '200 on a WebSocket: every turn goes to the key of the first, whose account made its reasoning',
+  async t => {
+    const { live } = await world.gateway.account()
+    for (const store of [false, undefined]) {
+      world.openai.reset()
+      const client = await openResponses(world.gateway.url, { key: live })
+      let previous_response_id: string | undefined
+      for (let turn = 0; turn < 4; turn++) {
+        const events = await client.turn({
+          model: 'gpt-5.4',
+          input: 'Hi',
+          ...(store === false && { store }),
+          previous_response_id,
+        })
+        const last = events.at(-1) as { type: string; response: { id: string } }
+        t.is(last.type, 'response.completed')
+        previous_response_id = last.response.id
+      }
+      await client.close()
+      t.is(world.openai.requests.length, 4)
+      t.is(new Set(world.openai.requests.map(({ headers }) => headers.authorization)).size, 1, String(store))
+    }
+  },
+)

@@ -97,6 +97,11 @@ test('realtime: a transcription is its own model’s, by tokens or by seconds, a
   read(meter, settings({ model: 'gpt-4o-transcribe' }))
   const [use] = read(meter, transcribed({ type: 'tokens', input_tokens: 25, output_tokens: 7, total_tokens: 32 }))
   t.like(use, { upstreamModel: 'gpt-4o-transcribe', usage: { prompt_tokens: 25, completion_tokens: 7 } })
+  const session = { input_audio_transcription: { model: 'whisper-1' } }
+  read(meter, { type: 'session.updated', session })
+  const beta = transcribed({ type: 'duration', seconds: 1 }, 'item_beta')
+  t.like(read(meter, beta), [{ upstreamModel: 'whisper-1' }])
+  read(meter, settings({ model: 'gpt-4o-transcribe' }))
   read(meter, settings(null), committed)
   t.false(meter.hasPendingUsage, 'it was switched off')
   const later = transcribed({ type: 'duration', seconds: 1 }, 'item_2')

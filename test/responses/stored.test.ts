@@ -250,3 +250,20 @@ test.serial('refused: cancelling a response that is not in the background', asyn
   await t.throwsAsync(client.responses.cancel(id), { message: /Cannot cancel a synchronous response/ })
   await eventually(async () => (await world.gateway.settled()).length === 0, 'settled')
 })
+
+test.serial('200 after an answer with an item of an unknown type, which is shown, and not sent on', async t => {
+  const client = world.sdk((await keepingAccount(world)).live)
+  const said = (text: string) => {
+    const content = [{ type: 'output_text', text, annotations: [] }]
+    return { type: 'message', id: 'msg_1', role: 'assistant', status: 'completed', content }
+  }
+  world.openai.next(responsesReply({ output: [{ type: 'future_item', id: 'fut_1', state: 'x' }, said('Fine.')] }))
+  const first = await client.responses.create({ model: 'gpt-4o-mini', input: 'Hello' })
+  t.is(first.output[0]!.type as string, 'future_item')
+  for (const model of ['gpt-4o-mini', 'claude-haiku-4-5']) {
+    const next = await client.responses.create({ model, input: 'And then?', previous_response_id: first.id })
+    t.is(next.status, 'completed')
+    const body = JSON.stringify(sent().at(-1))
+    t.true(body.includes('Fine.') && !body.includes('future_item'))
+  }
+})

@@ -141,7 +141,8 @@ export class ResponsesConnection {
       }
       const writer = new TurnWriter(this.#client!.sender, this.#nextRequestId())
       this.#turn = writer
-      const served = serveTurn({ ...this.#input, recent: this.#recent }, next, writer)
+      const context = { ...this.#input, connectionId: this.#input.requestId, recent: this.#recent }
+      const served = serveTurn(context, next, writer)
       void served.finally(() => held.release())
       const failure = await Promise.race([served, writer.left])
       if (failure && refusesKey(failure)) return this.#close(closeCodeOf(failure), failure.message)

@@ -40,6 +40,8 @@ type TurnContext = {
   authorization: string
   /** The headers of the upgrade. */
   headers: IncomingHttpHeaders
+  /** The id of the connection, whose turns are one session unless they name another. */
+  connectionId: string
   recent: RecentResponses
 }
 
@@ -159,12 +161,15 @@ function asRequest(created: ResponseCreate, raw: Buffer): ResponsesTurn {
  * neither has the response.
  */
 async function continueTurn(
-  { services, headers, recent, apiKey, held }: ReadContext,
+  { services, headers, connectionId, recent, apiKey, held }: ReadContext,
   turn: ResponsesTurn,
   generate: boolean,
 ): Promise<OpenTurn> {
   const { body } = turn
   const previousId = body.previous_response_id ?? null
+  const named = sessionOf(headers, body)
+  // Reasoning goes back to the account that made it.
+  const naming = { session: named ?? connectionId, begins: named === null && previousId === null }
   const isOnlyHere = previousId !== null && recent.isOnlyHere(previousId) && body.store !== true
   if (isOnlyHere && body.conversation == null) {
     const budget = new ContextBudget(held, turn.raw)
@@ -174,14 +179,15 @@ async function continueTurn(
     const resolved = await resolveReferences(services, apiKey.policy, turn, { budget, earlierIds })
     const added = withoutRepeats(resolved.turn, earlier)
     const whole = withContext(added, earlier)
-    return { ...whole, own: inputItems(added.body), storage: null, session: null, begins: false }
+    return Object.assign({ ...whole, own: inputItems(added.body), storage: null }, naming)
   }
   const own = inputItems(body)
-  if (isStateless(services, apiKey, body)) return { ...turn, own, storage: null, session: null, begins: false }
+  if (isStateless(services, apiKey, body)) return Object.assign({ ...turn, own, storage: null }, naming)
   try {
     if (!generate)
       return { ...(await expandTurn(services, apiKey, turn, held)), storage: null, session: null, begins: false }
-    return await openTurn(services, apiKey, turn, { held, session: sessionOf(headers, body) })
+    const opened = await openTurn(services, apiKey, turn, { held, session: named })
+    return opened.session === null ? Object.assign(opened, naming) : opened
   } catch (error) {
     throw isNotKept(error) ? unknownResponseError(previousId!) : error
   }

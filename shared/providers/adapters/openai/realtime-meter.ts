@@ -228,6 +228,9 @@ export class Meter implements RealtimeMeter {
     if (!isObject(session)) return
     this.#maxOutputTokens = limitOf(session.max_output_tokens)
     if (Array.isArray(session.output_modalities)) this.#hasAudioOutput = session.output_modalities.includes('audio')
+    // The name of the beta, which servers that have not changed still give.
+    const { input_audio_transcription: transcription } = session
+    if (isObject(transcription)) this.#transcribeBy(transcription)
     const { input, output } = isObject(session.audio) ? session.audio : {}
     if (isObject(output)) this.#formats.output = formatOf(output)
     if (!isObject(input)) return
@@ -235,9 +238,14 @@ export class Meter implements RealtimeMeter {
     const { turn_detection: detection } = input
     if (detection !== undefined) this.#answersSpeech = isObject(detection) && detection.create_response !== false
     if (session.type === 'transcription') this.#answersSpeech = false
-    this.#transcribes = isObject(input.transcription)
     // Transcripts of earlier audio may still arrive after it was switched off.
-    if (isObject(input.transcription)) this.#transcriptionModel = nameOf(input.transcription.model)
+    if (isObject(input.transcription)) this.#transcribeBy(input.transcription)
+    else this.#transcribes = false
+  }
+
+  #transcribeBy({ model }: Record<string, unknown>): void {
+    this.#transcribes = true
+    this.#transcriptionModel = nameOf(model)
   }
 }
 
