@@ -56,7 +56,7 @@ const format = alsoTaking(z.enum(imageFormats), value => (value === 'jpg' ? 'jpe
 const inCapitals = (value: unknown) =>
   typeof value === 'string' && /^[124]k$/.test(value) ? value.toUpperCase() : value
 const resolution = alsoTaking(z.enum(tiers), inCapitals)
-/** In pixels also `1024X1024`, and `1024*1024`, as Alibaba's own API has it (alibabacloud.com/help/en/model-studio/text-to-image). */
+/** In pixels also `1024X1024`, and `1024*1024`, as Alibaba names sizes (wavespeed.ai, alibaba/wan-2.6/text-to-image). */
 const inPixels = (value: unknown) => (typeof value === 'string' ? value.replace(/^(\d+)[X*](\d+)$/, '$1x$2') : value)
 const size = alsoTaking(
   z

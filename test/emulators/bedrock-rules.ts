@@ -33,9 +33,10 @@ const imageFormats = ['png', 'jpeg', 'gif', 'webp']
 const documentFormats = ['pdf', 'csv', 'doc', 'docx', 'xls', 'xlsx', 'html', 'txt', 'md']
 /**
  * Models that refuse an answer's schema: vercel/ai, amazon-bedrock-chat-language-model.ts; Haiku 4.5: vectorize-io/hindsight#3300,
- * vercel/ai#19988.
+ * vercel/ai#19988. Newer ones of Mistral take it (langchain-ai/langchain-aws#883).
  */
-const withoutSchemas = /claude-(?:opus-4-[78]|opus-5|sonnet-5|fable-5|haiku-[45])|llama|mistral|nova/
+const withoutSchemas =
+  /claude-(?:opus-4-[78]|opus-5|sonnet-5|fable-5|haiku-[45])|llama|mi[sx]tral-(?:7b|8x|large-24|small-24)|pixtral|nova/
 /** Models that refuse sampling: vercel/ai, amazon-bedrock-opus-5-deprecated-sampling-parameter.json. */
 const withoutSampling = /claude-(?:opus-4-[78]|opus-5|sonnet-5|fable-5|haiku-5)/
 

@@ -169,7 +169,8 @@ async function continueTurn(
   const previousId = body.previous_response_id ?? null
   const named = sessionOf(headers, body)
   // Reasoning goes back to the account that made it.
-  const naming = { session: named ?? connectionId, begins: named === null && previousId === null }
+  const session = named ?? connectionId
+  const begins = named === null && previousId === null
   const isOnlyHere = previousId !== null && recent.isOnlyHere(previousId) && body.store !== true
   if (isOnlyHere && body.conversation == null) {
     const budget = new ContextBudget(held, turn.raw)
@@ -179,15 +180,15 @@ async function continueTurn(
     const resolved = await resolveReferences(services, apiKey.policy, turn, { budget, earlierIds })
     const added = withoutRepeats(resolved.turn, earlier)
     const whole = withContext(added, earlier)
-    return Object.assign({ ...whole, own: inputItems(added.body), storage: null }, naming)
+    return { ...whole, own: inputItems(added.body), storage: null, session, begins }
   }
   const own = inputItems(body)
-  if (isStateless(services, apiKey, body)) return Object.assign({ ...turn, own, storage: null }, naming)
+  if (isStateless(services, apiKey, body)) return { ...turn, own, storage: null, session, begins }
   try {
     if (!generate)
       return { ...(await expandTurn(services, apiKey, turn, held)), storage: null, session: null, begins: false }
     const opened = await openTurn(services, apiKey, turn, { held, session: named })
-    return opened.session === null ? Object.assign(opened, naming) : opened
+    return opened.session === null ? { ...opened, session, begins } : opened
   } catch (error) {
     throw isNotKept(error) ? unknownResponseError(previousId!) : error
   }

@@ -38,7 +38,7 @@ const cohere: Form = {
       embedding_types: ['float'],
       ...(body.dimensions && { output_dimension: body.dimensions }),
     }
-    return inCalls(textsOf(call), maxCohereTexts).map(texts => Object.assign({ texts }, settings))
+    return inCalls(textsOf(call), maxCohereTexts).map(texts => ({ texts, ...settings }))
   },
   read: ({ embeddings, inputTokens }) => {
     const vectors = Array.isArray(embeddings) ? embeddings : isObject(embeddings) ? embeddings.float : undefined

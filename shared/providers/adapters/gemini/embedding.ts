@@ -32,12 +32,12 @@ function requestsOf(call: Call<'embedding'>): UpstreamRequest[] {
   const model = `models/${target.deployment.upstream_model}`
   const dropped = unsupportedEmbeddingFields(body)
   const headers = { 'content-type': 'application/json' }
-  return inCalls(textsOf(call), maxTexts).map((texts, call) => {
+  return inCalls(textsOf(call), maxTexts).map((texts, batch) => {
     const requests = texts.map((text, index) => ({
       model,
       content: { role: 'user', parts: [{ text }] },
       ...(body.dimensions && { outputDimensionality: body.dimensions }),
-      ...embeddingTask(body, call * maxTexts + index),
+      ...embeddingTask(body, batch * maxTexts + index),
     }))
     const path = `/v1beta/${model}:batchEmbedContents`
     return withDropped({ method: 'POST' as const, path, headers, body: JSON.stringify({ requests }) }, dropped)
