@@ -6,28 +6,33 @@ const maxHeadCharacters = 1_000
 /** Type, parameters and the mark; values of parameters may have commas, quoted or not: `codecs=vp8,opus`. */
 const head = /^\s*data:\s*(?:([\w.+-]+\/[\w.+-]+)\s*)?(?:;[^,;=]*(?:=(?:"[^"]*"|[^;"])*)?)*?;\s*base64\s*,/i
 const base64 = /^[A-Za-z0-9+/]+={0,2}$/
-const base64InLines = /^[A-Za-z0-9+/=\t\n\f\r ]+$/
+/** Also in lines (RFC 2045), and of the alphabet for URLs (RFC 4648, section 5). */
+const anyBase64 = /^[\w+/=\t\n\f\r -]+$/
 
 export function isDataUri(url: string): boolean {
   return /^\s*data:/i.test(url)
 }
 
-/** Base64 without the line breaks that some encoders write (RFC 2045); null if it is none. */
+/** Any base64 in the standard form; null if it is none. */
 export function base64Of(text: string): string | null {
-  const data = /\s/.test(text) && base64InLines.test(text) ? withoutSpace(text) : text
-  return base64.test(data) ? data : null
+  if (isStandard(text)) return text
+  const data = standardBase64(text)
+  return isStandard(data) ? data : null
 }
 
-/** Also in lines, and of the alphabet for URLs (RFC 4648, section 5). */
-const anyBase64 = /^[\w+/=\t\n\f\r -]+$/
+function isStandard(text: string): boolean {
+  return text.length % 4 === 0 && base64.test(text)
+}
 
 /** Base64 as providers take it: in one line, of the standard alphabet, and padded. Any other text as it is. */
 export function standardBase64(text: string): string {
   if (!anyBase64.test(text)) return text
   const data = /\s/.test(text) ? withoutSpace(text) : text
   const standard = /[-_]/.test(data) ? data.replaceAll('-', '+').replaceAll('_', '/') : data
-  const missing = standard.endsWith('=') ? 0 : -standard.length & 3
-  return missing === 3 ? standard : standard + '='.repeat(missing)
+  const end = standard.indexOf('=', standard.length - 2)
+  const bare = end < 0 ? standard : standard.slice(0, end)
+  const missing = -bare.length & 3
+  return missing === 3 ? standard : bare + '='.repeat(missing)
 }
 
 /** The same of a `data:` URI, or of base64 alone. */

@@ -263,8 +263,9 @@ function frameOfSize(size: string, model: ModelRow): { resolution: string; aspec
   }
   const near = listOf(model, 'aspect_ratios').find(text => Math.abs(ratio(text) - width / height) < 0.02)
   if (near && listOf(model, 'resolutions').includes(resolution)) return { resolution, aspectRatio: near }
-  const offered = `resolution ${listOf(model, 'resolutions').join(', ')} and aspect ratio ${listOf(model, 'aspect_ratios').join(', ')}`
-  throw unsupported(model, 'size', `takes ${offered}`)
+  const [resolutions, ratios] = [listOf(model, 'resolutions').join(', '), listOf(model, 'aspect_ratios').join(', ')]
+  if (ratios === '') throw unsupported(model, 'size', `takes no size in pixels, but resolution ${resolutions}`)
+  throw unsupported(model, 'size', `takes resolution ${resolutions} and aspect ratio ${ratios}`)
 }
 
 function missingField(param: string, problem: string): GatewayError {

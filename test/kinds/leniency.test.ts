@@ -143,6 +143,7 @@ const writings: [how: string, of: (base64: string) => string][] = [
   ['in lines', linesOf],
   ['of the alphabet for URLs', forUrls],
   ['without padding', base64 => base64.replace(/=+$/, '')],
+  ['with half of its padding', base64 => base64.replace(/==$/, '=')],
   ['of the alphabet for URLs, without padding', base64 => forUrls(base64).replace(/=+$/, '')],
 ]
 const asked = (part: Json) => ({ messages: [{ role: 'user', content: [part] }] })
@@ -206,6 +207,8 @@ test.serial('200 for a PDF that is declared as bytes, and for a sound as a `data
     t.deepEqual(sent(), expected)
   }
   const part = (data: string) => asked({ type: 'input_audio', input_audio: { data, format: 'wav' } })
+  const cut = await answerTo('/v1/chat/completions', { model: 'gemini-2.5-flash', ...part('QUJDR') })
+  t.is(cut.status, 400, 'no base64 has this length')
   t.is((await answerTo('/v1/chat/completions', { model: 'gemini-2.5-flash', ...part(sound) })).status, 200)
   const expected = sent()
   const answer = await answerTo('/v1/chat/completions', {

@@ -1,4 +1,4 @@
-import { base64Of, standardBase64 } from '../../../base/data-uri.ts'
+import { base64Of } from '../../../base/data-uri.ts'
 import { GatewayError } from '../../../base/errors.ts'
 import type { GeminiPart } from '../../../kinds/generate-content.ts'
 import { fileKindOf } from '../../../kinds/generate-content-members.ts'
@@ -24,7 +24,7 @@ export function mediaPart({ inlineData, fileData }: GeminiPart, param: string, {
   const { mimeType, data: given } = inlineData!
   const at = `${param}.inlineData`
   // google-genai for Python writes the alphabet for URLs.
-  const data = base64Of(standardBase64(given))
+  const data = base64Of(given)
   if (data === null) throw new GatewayError('invalid_request', `${at}.data: must be base64.`, { param: `${at}.data` })
   const uri = `data:${mimeType};base64,${data}`
   switch (fileKindOf(mimeType)) {
