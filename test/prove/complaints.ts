@@ -296,7 +296,10 @@ export const complaints: readonly NamedTests[] = [
     name: '27. A cap is overshot',
     seenAt: 'LiteLLM PR#40002, #26672, #16011',
     tests: [
-      ['wallet/money.test.ts', '402 or 200 for 500 concurrent requests on a cap that fits 100, over two web processes'],
+      [
+        'slow/wallet/money.test.ts',
+        '402 or 200 for 500 concurrent requests on a cap that fits 100, over two web processes',
+      ],
       ['catalog/prices.test.ts', 'reserved: no usage of the classes in play costs more than the dearest rates'],
     ],
   },
